@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from any_data_sets import SETS, Doubles, Make, Part, at_hand, plain_world
 from cofill import Ratings, Recommender, algorithm
-from cofill.config import Networks
+from cofill.config import Networks, preset_values
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.splits import at_most_each
 from cofill.evaluation import paired_ratio
@@ -115,7 +115,8 @@ OTHERS: Mapping[str, Predict] = {
 COFILL: Mapping[str, Predict] = {
     f"cfn-{orientation}": partial(of_the_house, "cfn", {"orientation": orientation}) for orientation in ORIENTATIONS
 }
-ALGORITHMS: Mapping[str, Predict] = {**OTHERS, **COFILL}
+FAST: Mapping[str, Predict] = {"cfn-fast": partial(of_the_house, "cfn", preset_values("fast"))}
+ALGORITHMS: Mapping[str, Predict] = {**OTHERS, **COFILL, **FAST}
 
 
 # Measures

@@ -107,7 +107,7 @@ def measured_share(hidden: int) -> float:
     from cofill.data.sparse import SparseRows
     from cofill.models.cfn.fit import new_network
     from cofill.models.cfn.scaling import ScaledRows
-    from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
+    from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out
     from cofill.models.rng import Portion
 
     rng = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def measured_share(hidden: int) -> float:
         bandwidth = triad_bandwidth(1, repetitions=3)
         (some,) = lay_out(scaled, np.arange(rows), batch, noise, engine.cuts(scaled))
         started = time.perf_counter()
-        engine.train(some, 0.001, LossSoFar())
+        engine.train(some, 0.001)
         seconds = time.perf_counter() - started
         (entries,) = some.shards
         number = np.repeat(np.arange(len(some)), np.diff(entries.starts))

@@ -107,13 +107,7 @@ def compare(
     from cofill.data.ratings import Ratings
     from cofill.models.cfn.fit import make_engine, new_network, require_engine
     from cofill.models.cfn.scaling import ScaledRows, Scaling
-    from cofill.models.cfn.sgd import (
-        EpochNoise,
-        FusedEngine,
-        LossSoFar,
-        lay_out,
-        shard_count,
-    )
+    from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count
     from cofill.models.rng import Portion
 
     config = CFNSettings.of(settings)
@@ -126,11 +120,11 @@ def compare(
 
     def scaled(width: int) -> ScaledRows:
         side = np.random.default_rng(config.seed).standard_normal((raw.rows, width), np.float32) / max(width, 1) ** 0.5
-        return Scaling.of_scale(raw, ratings.scale, config, side, portion=portion).down(raw, side, portion)
+        return Scaling.fit(raw, None, ratings.scale, corruption, side, portion).down(raw, side, portion)
 
+    corruption = config.changed({"cold_ratio": 0.0})
     rows, rows_with_features = scaled(0), scaled(features)
     rng = np.random.default_rng(config.seed)
-    corruption = config.changed({"cold_ratio": 0.0})
 
     def dense_seconds(count: int) -> tuple[float, int]:
         """Seconds and rows, of steps alone."""
@@ -138,23 +132,23 @@ def compare(
         noise = EpochNoise.drawn(rows, corruption, config.seed)
         (some,) = lay_out(rows, order, config.batch, noise, dense.cuts(rows))
         started = time.perf_counter()
-        dense.train(some, config.learning_rate / 10, LossSoFar())
+        dense.train(some, config.learning_rate / 10)
         return time.perf_counter() - started, len(some.rows)
 
     def fused_seconds(engine: FusedEngine, read: ScaledRows, count: int, seed: int) -> tuple[float, int, int]:
         """With what is done before the steps, as in training: seconds, ratings, columns present."""
         order = np.random.default_rng(seed).permutation(raw.rows)[: count * config.batch]
         started = time.perf_counter()
-        noise, so_far, seen = EpochNoise.drawn(read, corruption, seed), LossSoFar(), []
+        noise, seen = EpochNoise.drawn(read, corruption, seed), []
         for some in lay_out(read, order, config.batch, noise, engine.cuts(read)):
-            engine.train(some, config.learning_rate / 10, so_far)
+            engine.train(some, config.learning_rate / 10)
             seen.append(some)
         elapsed = time.perf_counter() - started
         columns = 0
         for shard in (shard for some in seen for shard in some.shards):
             number = np.repeat(np.arange(len(shard.starts) - 1), np.diff(shard.starts))
             columns += len(np.unique(number * raw.columns + shard.columns))
-        return elapsed, so_far.ratings, columns
+        return elapsed, sum(int(some.ratings.sum()) for some in seen), columns
 
     fused = FusedEngine(new_network(rows, config, "train"), config)
     hybrid = FusedEngine(new_network(rows_with_features, config, "train"), config)

@@ -57,21 +57,14 @@ def normal(bits: np.uint64) -> np.float32:
 
 
 @compiled
-def _uniform_rows(seed: np.uint64, keys: Keys, bound: np.float32, out: Floats) -> None:
+def _fill_rows(seed: np.uint64, keys: Keys, gaussian: bool, out: Floats) -> None:
+    """Normal draws, or uniform ones from -1 to 1."""
     for row in range(len(keys)):
         base = mixed(seed ^ keys[row])
         for column in range(out.shape[1]):
             base += _GOLDEN
-            out[row, column] = (unit(mixed(base)) * np.float32(2) - np.float32(1)) * bound
-
-
-@compiled
-def _normal_rows(seed: np.uint64, keys: Keys, out: Floats) -> None:
-    for row in range(len(keys)):
-        base = mixed(seed ^ keys[row])
-        for column in range(out.shape[1]):
-            base += _GOLDEN
-            out[row, column] = normal(mixed(base))
+            bits = mixed(base)
+            out[row, column] = normal(bits) if gaussian else unit(bits) * np.float32(2) - np.float32(1)
 
 
 @compiled
@@ -96,14 +89,15 @@ def uniform_rows(seed: np.uint64, keys: Keys, width: int, bound: float) -> Float
     """(n, width): within +-bound."""
     # From numpy, which asks the system for huge pages: columns lie far apart, and finding small pages costs time.
     out = np.empty((len(keys), width), np.float32)
-    _uniform_rows(seed, keys, np.float32(bound), out)
+    _fill_rows(seed, keys, False, out)
+    out *= np.float32(bound)
     return out
 
 
 def normal_rows(seed: np.uint64, keys: Keys, width: int) -> Floats:
     """(n, width): of standard deviation 1."""
     out = np.empty((len(keys), width), np.float32)
-    _normal_rows(seed, keys, out)
+    _fill_rows(seed, keys, True, out)
     return out
 
 

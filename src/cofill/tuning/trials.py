@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from cofill.errors import SettingsError, TrainingDivergedError
+from cofill.errors import SettingsError
 from cofill.progress import Step
 from cofill.workers import StoppedError, Work
 
@@ -73,7 +73,7 @@ def _run(study: "Study", trial: "Trial", plan: "Plan", data: "Data", still_wante
         _check(still_wanted)
         with _signs_of_life(trial):
             value = score(trial, plan, data, still_wanted)
-    except (TrialPruned, TrainingDivergedError) as end:
+    except TrialPruned as end:
         trial.set_user_attr(REASON, str(end))
         study.tell(trial, state=TrialState.PRUNED, skip_if_finished=True)
     except BaseException as problem:
@@ -124,6 +124,8 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
 
     def report(step: Step) -> None:
         _check(still_wanted)
+        if step.note:  # with a lower rate it would be another trial
+            raise TrialPruned(step.note.partition(";")[0])
         if step.what != SEARCH or "validation_rmse" not in step.measures:
             return
         trial.report(step.measures["validation_rmse"], int(step.done))
@@ -138,7 +140,6 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         column_features=data.column_features,
         portion=data.portion,
         progress=report,
-        lowers_rate=False,
     )
     assert fitted.validation_rmse is not None  # SearchData.check
     trial.set_user_attr("epochs", fitted.epochs)

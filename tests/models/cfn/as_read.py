@@ -9,7 +9,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import EpochNoise, LossSoFar, Minibatches, lay_out
+from cofill.models.cfn.sgd import EpochNoise, Minibatches, lay_out
 from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]
@@ -57,9 +57,7 @@ def entries_of(minibatch: Minibatches) -> Entries:
 
 def step(engine: TrainingEngine, minibatch: Minibatches, learning_rate: float) -> float:
     """Move the weights; returns the loss, summed over entries."""
-    so_far = LossSoFar()
-    engine.train(minibatch, learning_rate, so_far)
-    return so_far.lost
+    return float(engine.train(minibatch, learning_rate).sum())
 
 
 def portion_of(model: CFN) -> Portion:

@@ -59,12 +59,13 @@ def ended_after(watched: Path, saves: int, end: Callable[[], None], *, steps: in
             if seen["saves"] == saves and not steps:
                 end()
 
-    def counted_train(self: FusedEngine, minibatches: Any, learning_rate: float, so_far: Any) -> None:
-        train(self, minibatches, learning_rate, so_far)
+    def counted_train(self: FusedEngine, minibatches: Any, learning_rate: float) -> Any:
+        lost = train(self, minibatches, learning_rate)
         if seen["saves"] >= saves:
             seen["steps"] += 1
             if seen["steps"] == steps:
                 end()
+        return lost
 
     with patch.object(Checkpoint, "save", counted_save), patch.object(FusedEngine, "train", counted_train):
         yield state

@@ -133,7 +133,6 @@ def test_a_step(
     found = gradients(before, batch, settings)
     stepping = FusedEngine(network, settings) if engine is FusedEngine else TorchEngine(network, settings)
     loss = step(stepping, batch, learning_rate)
-    stepping.flush()
     assert loss / len(batch.rows) == pytest.approx(loss_by_hand(before, batch, settings), rel=1e-5)
     for name, weight in weights_of(network).items():
         expected = before[name] - learning_rate * (found[name] + 0.3 * before[name])

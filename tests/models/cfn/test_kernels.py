@@ -11,9 +11,9 @@ import torch
 from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fit import TrainingEngine
-from cofill.models.cfn.network import CFNetwork, Linear, encode_rows, outputs_at
+from cofill.models.cfn.network import CFNetwork, encode_rows, outputs_at
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out
 from cofill.models.cfn.torch import PlainNetwork, TorchEngine
 from tests.models.cfn.as_read import as_read, entries_of, gather, step
 
@@ -66,7 +66,6 @@ def trained(settings: CFNSettings, *, fused: bool, features: int = 0, steps: int
         noise = EpochNoise.drawn(rows, settings, 2, number)
         minibatch = gather(rows, rng.permutation(ROWS)[:7].astype(np.int64), noise, cuts)
         step(engine, minibatch, 0.1 / (1 + number // 4))
-    engine.flush()
     return network
 
 
@@ -147,14 +146,12 @@ def test_many_minibatches_in_one_call_are_the_same_one_by_one(features: int, thr
     together, apart = (new_network(settings, features=features) for _ in range(2))
     engine, other = (FusedEngine(network, settings) for network in (together, apart))
     for _ in range(3):
-        so_far = LossSoFar()
-        for some in lay_out(rows, order, 4, noise, cuts, most=400):
-            engine.train(some, 0.1, so_far)
+        some = list(lay_out(rows, order, 4, noise, cuts, most=400))
+        together_lost = sum(engine.train(each, 0.1).sum() for each in some)
         lost = [step(other, gather(rows, order[first : first + 4], noise), 0.1) for first in range(0, ROWS, 4)]
-        assert so_far.lost == pytest.approx(sum(lost), rel=1e-5)
-        assert (so_far.minibatches, so_far.ratings) == (ROWS // 4, rows.known.nnz)
-    engine.flush()
-    other.flush()
+        assert together_lost == pytest.approx(sum(lost), rel=1e-5)
+        assert sum(len(each) for each in some) == ROWS // 4
+        assert sum(each.ratings.sum() for each in some) == rows.known.nnz
     assert_same_weights(together, apart)
 
 
@@ -183,7 +180,6 @@ def test_weights_of_a_feature_that_nobody_has_decay_all_the_same(hidden: tuple[i
         assert minibatch.features[:, 0].any()
         assert not minibatch.features[:, -1].any()
         step(engine, minibatch, 0.1 / t)
-    engine.flush()
     kept = float(np.prod([1 - 0.1 * 0.2 / t for t in (1, 2, 3)]))
     read_by = ["output.weight", *(f"middle.{n}.weight" for n in range(len(hidden) - 1))]
     after = network.weights()
@@ -210,7 +206,6 @@ def test_features_of_zero_are_no_features() -> None:
         engine = FusedEngine(network, settings)
         for _ in range(5):
             step(engine, gather(rows, np.arange(ROWS)), 0.1)
-        engine.flush()
     for name, weight in plain.weights().items():
         learned = reads_features.weights()[name]
         learned = learned[:, :16] if name == "output.weight" else learned
@@ -221,18 +216,12 @@ def test_features_of_zero_are_no_features() -> None:
 @pytest.mark.parametrize("hidden", [(16,), (16, 9)])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_outputs_are_those_of_the_definition(activation: Activation, hidden: tuple[int, ...], features: int) -> None:
-    """Also of big layers that are still to be multiplied by a half."""
     settings = settings_for("mask", "tanh", hidden, activation=activation)
     network = trained(settings, fused=True, features=features)
     rows = scaled_rows(features=features)
     entry_rows = np.repeat(np.arange(ROWS), 3).astype(np.int64)
     entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
-    unscaled = replace(
-        network,
-        input=replace(network.input, weight=network.input.weight * 2),
-        output=Linear(network.output.weight * 2, network.output.bias * 2),
-    )
-    outputs = outputs_at(unscaled, 0.5, rows, np.arange(ROWS), entry_rows, entry_columns)
+    outputs = outputs_at(network, rows, entry_rows, entry_columns)
     row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
     inputs = (rows.known.values + np.float32(rows.presence)) * rows.input_scale[row_of_entry]
     plain = PlainNetwork(network)
@@ -299,7 +288,6 @@ def after_one_step(rows: ScaledRows, settings: CFNSettings, *, fused: bool) -> C
     network.input.weight += 0.01  # so that hidden units are far from zero, and gradients of a row add up
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     step(engine, gather(rows, np.arange(2), cuts=engine.cuts(rows)), 1e-3)
-    engine.flush()
     return network
 
 

@@ -49,7 +49,7 @@ def test_it_is_the_row_read_again(shape: dict[str, Any]) -> None:
         mean = scaling.mean_of(columns[kept], ratings[kept], features[row])
         assert found.means[place] == pytest.approx(float(mean), abs=1e-5)
         alone = SparseRows(np.array([0, kept.sum()]), columns[kept], ratings[kept], known.columns)
-        code = encode_rows(network, scaling.down_with(alone, np.array([mean]), features[row : row + 1]))[0]
+        code = encode_rows(network, scaling.down(alone, features[row : row + 1], means=np.array([mean])))[0]
         np.testing.assert_allclose(found.codes[place], code, rtol=0, atol=2e-5)
     # In any order, and one at a time.
     order = np.random.default_rng(0).permutation(len(of))

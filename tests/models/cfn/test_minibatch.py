@@ -120,9 +120,9 @@ def test_salt_and_pepper_are_the_ends_of_the_rating_scale(decoder: str) -> None:
         biases = Biases(
             rated, rated.transpose(), None, row_features=nothing, column_features=nothing[:COLUMNS], portion=portion
         )
-        scaling = Scaling.of_biases(rated, biases, scale, chosen, portion=portion)
+        scaling = Scaling.fit(rated, biases, scale, chosen, nothing, portion)
     else:
-        scaling = Scaling.of_scale(rated, scale, chosen, nothing, portion=portion)
+        scaling = Scaling.fit(rated, None, scale, chosen, nothing, portion)
     read = scaling.down(rated, nothing, portion)
     entries = entries_of(corrupted(read, loss("salt-and-pepper", 0.5)))
     at = entries.corrupted

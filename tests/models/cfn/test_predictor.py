@@ -349,7 +349,7 @@ def test_it_predicts_what_features_decide(orientation: str) -> None:
 def test_what_was_trained_is_predicted_by_the_network_itself(shape: Shape) -> None:
     trained = fitted(**shape)
     network, scaling, rows = trained.network, trained.scaling, world().by_user
-    scaled = scaling.down_with(rows, scaling.means, world().user_features)
+    scaled = scaling.down(rows, world().user_features)
     outputs = network.output(encode_rows(network, scaled))
     if network.squash:
         outputs = np.tanh(outputs)

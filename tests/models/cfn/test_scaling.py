@@ -39,9 +39,9 @@ def none(rows: int = 1) -> Floats:
 def fit(
     rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0, features: Floats | None = None
 ) -> Scaling:
-    settings = CFNSettings(length_power=length_power, mean_damping=damping)
+    settings = CFNSettings(length_power=length_power, mean_damping=damping, cold_ratio=0.0)
     features = none(rows.rows) if features is None else features
-    return Scaling.of_scale(rows, scale, settings, features, portion=Portion.of(rows))
+    return Scaling.fit(rows, None, scale, settings, features, Portion.of(rows))
 
 
 def read(scaling: Scaling, rows: SparseRows, features: Floats | None = None) -> ScaledRows:
@@ -121,7 +121,7 @@ def test_the_input_scale_by_hand() -> None:
     input_scale = read(scaling, rows).input_scale
     np.testing.assert_allclose(input_scale[[0, 1, 3]], [2**0.5, 0.5**0.5, 2**0.5], rtol=1e-6)
     assert np.isfinite(input_scale[2])
-    later = scaling.down_with(rows_of([3.0, 3.0]), np.zeros(1, np.float32), none())
+    later = scaling.down(rows_of([3.0, 3.0]), none(), means=np.zeros(1, np.float32))
     np.testing.assert_allclose(later.input_scale, [1.0], rtol=1e-6)
 
 
@@ -129,7 +129,7 @@ def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
     rows = rows_of([1.0] * 8, [5.0] * 8)
     settings = {cap: CFNSettings(length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
     found = {
-        cap: read(Scaling.of_scale(rows, Scale(1, 5), of, none(2), portion=Portion.of(rows)), rows).input_scale
+        cap: read(Scaling.fit(rows, None, Scale(1, 5), of, none(2), Portion.of(rows)), rows).input_scale
         for cap, of in settings.items()
     }
     np.testing.assert_allclose([found[2.0], found[8.0], found[300.0]], [[0.5] * 2, [1.0] * 2, [1.0] * 2], rtol=1e-6)
@@ -188,13 +188,13 @@ def test_a_later_row_with_features_has_the_mean_it_would_have_had(seed: int, dam
 
 def test_rows_without_a_rating_are_marked_where_the_network_learns_what_that_means() -> None:
     rows, features, _ = rows_that_follow_features(12, 0)
-    scaling = Scaling.of_scale(rows, Scale(1, 5), CFNSettings(), features, portion=Portion.of(rows), marks_empty=True)
+    scaling = Scaling.fit(rows, None, Scale(1, 5), CFNSettings(), features, Portion.of(rows))
     down = read(scaling, rows, features)
     assert down.marks_empty
     np.testing.assert_array_equal(down.features[:, :-1], features)
     np.testing.assert_array_equal(down.features[:, -1], rows.counts() == 0)
     nothing = SparseRows(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), rows.columns)
-    later = scaling.down_with(nothing, np.zeros(1, np.float32), features[:1])
+    later = scaling.down(nothing, features[:1], means=np.zeros(1, np.float32))
     assert later.features.tolist() == [[*features[0].tolist(), 1.0]]
 
 

@@ -17,7 +17,6 @@ from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
-from cofill.errors import TrainingDivergedError
 from cofill.models.baselines.autorec import AutoRec
 from cofill.models.cfn.fit import FitResult, fit_matrix, rate_factor, rate_of_epoch, validation_entries
 from cofill.models.cfn.scaling import ScaledRows, Scaling, hold_out
@@ -93,12 +92,6 @@ def test_a_model_file_tells(tmp_path: Path) -> None:
     model.save(tmp_path)
     assert Recommender.load(tmp_path).history == model.history
     assert "lowered" not in CFN(**QUICK | {"epochs": 1}).fit(ratings()).history[0].as_json()
-
-
-def test_a_search_for_a_rate_fails_at_once() -> None:
-    settings = CFNSettings.of(TOO_LARGE)
-    with pytest.raises(TrainingDivergedError, match=r"^training diverged in epoch 1: .* \(now 50, try 0.1\)"):
-        fit(ratings().rows("item"), settings, ratings().scale, lowers_rate=False)
 
 
 # Checkpoints
@@ -209,14 +202,13 @@ def matrix(known: Grid, scale: Scale, orientation: Orientation) -> SparseRows:
     return SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known].astype(np.float32), known.shape[1])
 
 
-def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) -> FitResult:
+def fit(rows: SparseRows, settings: CFNSettings, scale: Scale) -> FitResult:
     return fit_matrix(
         KnownRatings(rows, rows.transpose()),
         scale,
         settings,
         row_features=SideFeatures.none(rows.rows),
         column_features=SideFeatures.none(rows.columns),
-        **others,
     )
 
 
@@ -224,7 +216,7 @@ def rmse_of_means(rows: SparseRows, of: CFN | CFNSettings, scale: Scale | None =
     settings, on = (of.settings, of.scale) if isinstance(of, CFN) else (of, scale or Scale(1.0, 5.0))
     portion = portion_of(of) if isinstance(of, CFN) else Portion.of(rows)
     part, validation = hold_out(rows, validation_entries(rows, settings, portion))
-    scaling = Scaling.of_scale(part, on, settings, np.zeros((rows.rows, 0), np.float32), portion=portion)
+    scaling = Scaling.fit(part, None, on, settings, np.zeros((rows.rows, 0), np.float32), portion)
     means = scaling.means[validation.entry_rows]
     return float(np.sqrt(np.mean((scaling.up(np.zeros_like(means), means) - validation.ratings) ** 2)))
 

@@ -12,19 +12,12 @@ from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.checkpoint import TrainingState
-from cofill.models.cfn.fit import (
-    FitResult,
-    _pretrained_network,
-    fit_matrix,
-    new_network,
-    run_epochs,
-    validation_entries,
-)
+from cofill.models.cfn.fit import FitResult, Training, fit_matrix, new_network, validation_entries
 from cofill.models.cfn.network import Linear, encode_rows, outputs_at
 from cofill.models.cfn.pretrain import _train_inner_pair
 from cofill.models.cfn.scaling import Scaling, hold_out
 from cofill.models.rng import Portion
-from cofill.progress import Step, unseen
+from cofill.progress import Step
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
     COLD_ROW,
@@ -126,12 +119,12 @@ def test_pre_training_reads_the_features() -> None:
 def test_the_stack_starts_from_the_outermost_pair() -> None:
     settings, world = CFNSettings.of(QUICK | DEEP), matrix()
     portion = Portion.of(world.rows)
-    scaling = Scaling.of_scale(world.rows, SCALE, settings, world.row_features, portion=portion)
+    scaling = Scaling.fit(world.rows, None, SCALE, settings, world.row_features, portion)
     rows = scaling.down(world.rows, world.row_features, portion)
-    stack = _pretrained_network(rows, scaling, settings, TrainingState("train"), unseen)
+    stack = Training(rows, scaling, settings, TrainingState("train")).network()
     alone = settings.changed({"hidden": [8], "pretrain": False, "epochs": 2})
     outer = new_network(rows, alone, "train")
-    run_epochs(outer, rows, scaling, alone, TrainingState("pretrain"), epochs=2)
+    Training(rows, scaling, alone, TrainingState("pretrain")).epochs(outer, 2)
     assert outer.input.side is not None
     assert np.abs(outer.input.side).max() > 1e-3
     for name, weight in outer.weights().items():
@@ -184,9 +177,9 @@ def test_validation_reads_the_features() -> None:
     fitted, settings, world = fit(changes), CFNSettings.of(QUICK | changes), matrix()
     portion = Portion.of(world.rows)
     part, asked = hold_out(world.rows, validation_entries(world.rows, settings, portion))
-    scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, portion=portion, marks_empty=True)
+    scaling = Scaling.fit(part, None, SCALE, settings, world.row_features, portion)
     rows = scaling.down(part, world.row_features, portion)
-    outputs = outputs_at(fitted.network, 1.0, rows, np.arange(part.rows), asked.entry_rows, asked.entry_columns)
+    outputs = outputs_at(fitted.network, rows, asked.entry_rows, asked.entry_columns)
     predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
     assert fitted.validation_rmse == pytest.approx(float(np.sqrt(np.mean((predicted - asked.ratings) ** 2))), abs=1e-5)
 
@@ -225,7 +218,7 @@ def test_rows_that_were_cold_in_training_teach_it_to_read_features() -> None:
     for ratio in (0.0, 0.3):
         fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "hidden": [16], "decoder": "network"})
         nothing = SparseRows(np.zeros(ROWS + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), COLUMNS)
-        cold = fitted.scaling.down_with(nothing, fitted.scaling.means, world.row_features)
+        cold = fitted.scaling.down(nothing, world.row_features)
         outputs = fitted.network.output(encode_rows(fitted.network, cold))
         predicted = fitted.scaling.up(outputs, fitted.scaling.means[:, None])
         errors.append(float(np.sqrt(np.mean((predicted - world.truth)[:COLD_ROW, :COLD_COLUMN] ** 2))))

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from cofill.arrays import Floats
+from cofill.arrays import Doubles, Floats
 from cofill.compiling import compiled
 from cofill.config import Activation, CFNSettings, Decoder, Settings
 from cofill.exchange import ALONE, Exchange
@@ -26,7 +26,7 @@ from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.kernels import Entries, Loss, encode
 from cofill.models.cfn.model import CFN
 from cofill.models.cfn.network import CFNetwork, Weights, activated, activation_gradient
-from cofill.models.cfn.sgd import FusedEngine, LossSoFar, Minibatches
+from cofill.models.cfn.sgd import FusedEngine, Minibatches
 
 _WEIGHT_DECAY = {"user": 0.0166, "item": 0.027}
 _PRESENCE = {"user": 0.3, "item": 0.8}
@@ -132,13 +132,12 @@ class FullBatchEngine(FusedEngine):
         self._sizes = _like(network.weights(), settings.learning_rate)
 
     @np.errstate(all="ignore")
-    def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
+    def train(self, minibatches: Minibatches, learning_rate: float) -> Doubles:
         """RProp finds the size of every weight's step itself: the learning rate is that of the first one."""
-        so_far.lost += self._find_gradients(minibatches)
-        so_far.ratings += int(minibatches.ratings.sum())
-        so_far.minibatches += 1
+        lost = self._find_gradients(minibatches)
         for name, weight in self.network.weights().items():
             step_by_sign(weight.ravel(), *(of[name].ravel() for of in (self.gradients, self._before, self._sizes)))
+        return np.array([lost])
 
     def _find_gradients(self, rows: Minibatches) -> float:
         """Of loss and decay; returns the loss, summed over entries."""

@@ -13,11 +13,10 @@ import safetensors.numpy
 from cofill.arrays import Floats
 from cofill.errors import CheckpointError, train_anew
 from cofill.files import json_of, replacing
-from cofill.models.cfn.gp import KernelParams
 from cofill.models.cfn.network import Weights
 from cofill.models.results import EpochRecord, Phase
 
-_FORMAT = "4"
+_FORMAT = "1"
 
 
 @dataclass
@@ -31,12 +30,10 @@ class TrainingState:
     history: list[EpochRecord] = field(default_factory=list)
     lowered: int = 0
     """How often the learning rate was lowered, after trainings that failed with more."""
-    scale: float = 1.0
-    """What the weights of the big layers are still to be multiplied by, as the engine has them."""
-    amplitudes: KernelParams | None = None
-    """Of the decoder, once it has been learned."""
+    amplitudes: list[float] | None = None
+    """Of the decoder, once it has been learned (`KernelParams.as_array`)."""
     spread: list[float] | None = None
-    """Of its errors."""
+    """Of its errors (`IntervalCalibration.as_array`)."""
     judged: Floats | None = None
     """Its predictions of validation ratings, where they are asked for."""
 
@@ -44,7 +41,7 @@ class TrainingState:
         """With a lower rate, as if this phase had not begun yet; what an earlier one has found remains."""
         searched = [at for at, record in enumerate(self.history) if record.phase == "search"]
         del self.history[searched[-1] + 1 if searched and self.phase == "train" else 0 :]
-        self.epoch, self.scale, self.lowered = 0, 1.0, self.lowered + 1
+        self.epoch, self.lowered = 0, self.lowered + 1
         if self.phase == "search":
             self.best_epoch, self.best_rmse = 0, float("inf")
 
@@ -54,12 +51,7 @@ class TrainingState:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> "TrainingState":
-        history = [EpochRecord(**record) for record in document["history"]]
-        amplitudes = document["amplitudes"]
-        if amplitudes:
-            short = amplitudes["short"]
-            amplitudes = KernelParams(**{**amplitudes, "short": None if short is None else tuple(short)})
-        return cls(**{**document, "history": history, "amplitudes": amplitudes})
+        return cls(**document | {"history": [EpochRecord(**record) for record in document["history"]]})
 
 
 class Checkpoint:

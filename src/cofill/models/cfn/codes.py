@@ -33,7 +33,8 @@ def encode_trained(
     counts = portion.row_counts(rows)
     for first in range(0, rows.rows, _ROWS_AT_ONCE):
         chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
-        part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
+        some, means = rows.take(chosen), scaling.means[chosen]
+        part = scaling.down(some, features[chosen], portion, means=means, counts=counts[chosen])
         codes[chosen] = encode_rows(network, part)
     return codes
 
@@ -260,7 +261,7 @@ class RowCodes:
         mean = self._scaling.mean_of(columns, ratings, features)
         trained = columns < self._network.columns
         row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self._network.columns)
-        return self._scaling.down_with(row, np.array([mean]), features[None]), mean
+        return self._scaling.down(row, features[None], means=np.array([mean])), mean
 
     def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
         """Code (width,) and mean of such a row."""

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import Decoder, UserRows
 from cofill.models.cfn.pretrain import stack_on
 from cofill.models.cfn.scaling import ScaledRows, Scaling, ValidationPart, hold_out
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out, shard_count
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.results import EpochRecord, Phase
 from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of, uniform_draws
@@ -135,6 +135,15 @@ def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = 
     return TorchEngine(network, settings)
 
 
+class Part(NamedTuple):
+    """Ratings to train on, all or some, and what is taken off them."""
+
+    rows: SparseRows
+    by_column: SparseRows
+    biases: Biases | None  # with the decoder "process"
+    scaling: Scaling
+
+
 def fit_matrix(
     known: KnownRatings,
     scale: Scale,
@@ -147,7 +156,6 @@ def fit_matrix(
     checkpoint: Path | Checkpoint | None = None,
     resume: bool = False,
     progress: Progress = unseen,
-    lowers_rate: bool = True,
     new_engine: NewEngine = make_engine,
 ) -> FitResult:
     """Train on the known ratings of a matrix and the side features of its rows and columns, where there are any.
@@ -164,7 +172,7 @@ def fit_matrix(
     the same; otherwise they are drawn.
 
     A run that fails for its learning rate begins anew with a lower one, and the second run takes what the first has
-    found. Without `lowers_rate`, for a search of the learning rate, the first failure is an error.
+    found.
     """
     require_engine(settings)
     rows, features = known.trained, row_features.trained
@@ -178,39 +186,46 @@ def fit_matrix(
     resumed = checkpoint.load() if checkpoint is not None and resume else None
     if checkpoint is not None and resumed is None:
         checkpoint.remove()  # of an earlier run
-    weights = resumed[0] if resumed else None
-    state = TrainingState.from_dict(resumed[1]) if resumed else TrainingState("search")
-
+    weights, state = (resumed[0], TrainingState.from_dict(resumed[1])) if resumed else (None, TrainingState("search"))
     epochs = settings.epochs or usual_epochs(int((portion.row_counts(rows) > 0).sum()), settings.batch)
     first = (_following_density(settings, rows, portion) if process else settings).changed({"epochs": epochs})
 
-    def train(
-        weights: Weights | None, rows: ScaledRows, scaling: Scaling, last: int, held_out: ValidationPart | None = None
-    ) -> CFNetwork:
+    def part_of(rows: SparseRows, by_column: SparseRows) -> Part:
+        biases = None
+        if process:
+            biases = Biases(
+                rows,
+                by_column,
+                settings.mean_damping,
+                row_features=features,
+                column_features=column_features.trained,
+                portion=portion,
+            )
+        return Part(rows, by_column, biases, Scaling.fit(rows, biases, scale, settings, features, portion))
+
+    def train(part: Part, epochs: int, validation: ValidationPart | None = None) -> CFNetwork:
         """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
 
         No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
         """
+        nonlocal weights
+        scaled = part.scaling.down(part.rows, features, portion)
         while True:
-            names = ["learning_rate", *(["inner_learning_rate"] if settings.pretrain else [])]
             share = 1 / _LOWERED_BY**state.lowered
-            slower = first.changed({name: getattr(first, name) * share for name in names})
+            lower = {"learning_rate": first.learning_rate * share}
+            if settings.pretrain:
+                lower["inner_learning_rate"] = first.inner_learning_rate * share
+            run = Training(scaled, part.scaling, first.changed(lower), state, checkpoint, progress, new_engine)
             try:
-                if weights is None and settings.pretrain:
-                    network = _pretrained_network(rows, scaling, slower, state, progress)
-                else:
-                    network = new_network(rows, slower, state.phase)
-                    if weights is not None:
-                        network.take(weights)
-                run_epochs(
-                    network, rows, scaling, slower, state,
-                    epochs=last, validation=held_out, checkpoint=checkpoint, progress=progress, new_engine=new_engine,
-                )  # fmt: skip
+                network = run.network(weights)
+                run.epochs(network, epochs, validation)
+                weights = None
+                _forget_untrained_columns(network, part.rows)
                 return network
             except StepTooLarge as failure:
                 rate = settings.learning_rate * share
-                if not lowers_rate or state.lowered == _MOST_LOWERINGS:
-                    raise _diverged(failure, settings, rate, rows) from None
+                if state.lowered == _MOST_LOWERINGS:
+                    raise _diverged(failure, settings, rate, scaled) from None
                 state.begin_phase_anew()
                 weights = None
                 note = (
@@ -219,21 +234,20 @@ def fit_matrix(
                 )
                 progress(Step(_NAMES[failure.phase], 0, 1, 0.0, note=note))
 
-    # Only cold rows in training teach the network what the mark means.
-    marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
-
-    def scaled_by(part: SparseRows, part_columns: SparseRows) -> tuple[Scaling, Biases | None]:
-        if not process:
-            return Scaling.of_scale(part, scale, settings, features, portion=portion, marks_empty=marks_empty), None
-        biases = Biases(
-            part,
-            part_columns,
-            settings.mean_damping,
-            row_features=features,
-            column_features=column_features.trained,
-            portion=portion,
+    def learn(part: Part, biases: Biases, network: CFNetwork, validation: ValidationPart) -> None:
+        """The decoder, by what it says of validation ratings."""
+        reached = sum(_share_of("search", settings))
+        progress(Step(LEARN, 0.0, 1.0, reached))
+        decoder = DecoderFit(
+            network, part.scaling, biases, part.rows, part.by_column, row_features, column_features, portion
         )
-        return Scaling.of_biases(part, biases, scale, settings, portion=portion, marks_empty=marks_empty), biases
+        learned = decoder.learn(validation, settings)
+        most = None if judging else _ENOUGH_TO_JUDGE
+        predicted, spread, rmse = judged_by_halves(decoder, learned, validation, settings, most)
+        state.best_rmse = after_refit(rmse, settings)
+        state.amplitudes, state.spread = (found.as_array().tolist() for found in (learned.amplitudes, spread))
+        state.judged = predicted if judging else None
+        progress(Step(LEARN, 1.0, 1.0, reached))
 
     judging = held_out is not None
     if held_out is None:
@@ -241,50 +255,33 @@ def fit_matrix(
     validates = total(portion.exchange, len(held_out))[0] > 0
     if not validates and state.phase == "search":
         state.phase, state.best_epoch = "train", epochs
-    trained_on = rows
     if state.phase == "search":
-        part, validation = hold_out(rows, held_out)
-        part_columns = part.transpose()
-        scaling, biases = scaled_by(part, part_columns)
-        scaled = scaling.down(part, features, portion)
-        network = train(weights, scaled, scaling, epochs, validation)
-        weights = None
-        trained_on = rows if settings.refit else part
-        if biases is not None:
-            _forget_untrained_columns(network, part)
-            decoder = DecoderFit(network, scaling, biases, part, part_columns, row_features, column_features, portion)
-            reached = sum(_share_of("search", settings))
-            progress(Step(LEARN, 0.0, 1.0, reached))
-            learned = decoder.learn(validation, settings)
-            predicted, spread, rmse = judged_by_halves(
-                decoder, learned, validation, settings, most=None if judging else _ENOUGH_TO_JUDGE
-            )
-            state.best_rmse = after_refit(rmse, settings)
-            state.amplitudes, state.spread = learned.amplitudes, spread.as_array().tolist()
-            if judging:
-                state.judged = predicted
-            progress(Step(LEARN, 1.0, 1.0, reached))
-            del decoder  # codes and sums of all rows, and what they were made of
+        rest, validation = hold_out(rows, held_out)
+        part = part_of(rest, rest.transpose())
+        network = train(part, epochs, validation)
+        if part.biases is not None:
+            learn(part, part.biases, network, validation)
         if settings.refit:
-            del network, scaled, part, part_columns, validation
+            del network, part, rest, validation
             state.phase, state.epoch = "train", 0
-    scaling, biases = scaled_by(rows, known.trained_columns)
+    part = part_of(rows, known.trained_columns)
     if state.phase == "train":
-        network = train(weights, scaling.down(rows, features, portion), scaling, state.best_epoch)
-    _forget_untrained_columns(network, trained_on)
+        network = train(part, state.best_epoch)
     if judging and checkpoint is not None:
         checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
     amplitudes = None
-    if biases is not None:
-        amplitudes = state.amplitudes or _usual(first_amplitudes(biases, scaling, settings, column_features))
+    if part.biases is not None:
+        amplitudes = _usual(first_amplitudes(part.biases, part.scaling, settings, column_features))
+        if state.amplitudes is not None:
+            amplitudes = KernelParams.from_array(np.array(state.amplitudes))
     return FitResult(
         network=network,
-        scaling=scaling,
-        biases=biases,
+        scaling=part.scaling,
+        biases=part.biases,
         amplitudes=amplitudes,
-        spread=IntervalCalibration.unknown()
-        if state.spread is None
-        else IntervalCalibration.from_array(np.array(state.spread)),
+        spread=IntervalCalibration.from_array(np.array(state.spread))
+        if state.spread
+        else IntervalCalibration.unknown(),
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if validates else None,
@@ -366,95 +363,162 @@ def new_network(rows: ScaledRows, settings: CFNSettings, phase: Phase) -> CFNetw
     )
 
 
-def _pretrained_network(
-    rows: ScaledRows, scaling: Scaling, settings: CFNSettings, state: TrainingState, progress: Progress
-) -> CFNetwork:
-    """A stack whose layers have been trained pair by pair. The epochs of the outermost pair join the history."""
-    epochs = settings.pretrain_epochs
-    alone = settings.changed({"hidden": settings.hidden[:1], "pretrain": False, "epochs": epochs})
-    outer, outer_state = new_network(rows, alone, state.phase), TrainingState("pretrain")
-    run_epochs(outer, rows, scaling, alone, outer_state, epochs=epochs, progress=progress)
-    state.history.extend(outer_state.history)
-    stack, seed = new_network(rows, settings, state.phase), epoch_seed(settings, "pretrain", epochs + 1)
-    stack_on(outer, stack, rows, settings, seed)
-    return stack
-
-
-def run_epochs(
-    network: CFNetwork,
-    rows: ScaledRows,
-    scaling: Scaling,
-    settings: CFNSettings,
-    state: TrainingState,
-    *,
-    epochs: int,
-    validation: ValidationPart | None = None,
-    checkpoint: Checkpoint | None = None,
-    progress: Progress = unseen,
-    new_engine: NewEngine = make_engine,
-) -> None:
-    """Train from where `state` stands to the last of `epochs`.
-
-    With the decoder "network" and a validation part, it ends when that has not become better for some epochs
-    (patience). The best weights are left in the network then, unless it is trained again on everything and only the
-    number of epochs matters. The decoder "process" takes what its amplitudes say is of use, and that becomes more with
-    every epoch. So all of them are run, and of its validation part only some are looked at.
+@dataclass
+class Training:
+    """One run over some rows at one learning rate; `state` says where it stands, and is moved on.
 
     A learning rate that is too large for the data is a `StepTooLarge`.
     """
-    stops = validation is not None and settings.decoder == "network"
-    keep_best = stops and not settings.refit
-    best = checkpoint.best_weights() if keep_best and state.epoch and checkpoint is not None else None
-    max_loss = _RAN_AWAY * _loss_of_zeros(rows, settings)
-    exchange = rows.portion.exchange
-    watched = None if validation is None else _watched(validation, rows, None if stops else _ENOUGH_TO_WATCH)
-    begin, length = _share_of(state.phase, settings)
-    engine = new_engine(network, settings, exchange)
-    engine.scale = state.scale
-    first_rate = settings.learning_rate
-    if engine.follows_gradient:  # and a step must not flip the weights
-        first_rate = min(first_rate * rate_factor(rows, settings), 0.9 / max(settings.weight_decay, 1e-9))
-    while state.epoch < epochs and not (stops and state.epoch - state.best_epoch >= settings.patience):
-        epoch = state.epoch + 1
-        started, exchanged = time.perf_counter(), exchange.seconds
-        learning_rate = first_rate * rate_of_epoch(settings, epoch)
-        loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, max_loss)
-        seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
-        rmse = None if watched is None else _rmse(network, engine.saved(), rows, scaling, *watched)
-        if rmse is not None and not isfinite(rmse):
-            raise StepTooLarge(state.phase, epoch, f"the validation RMSE is {rmse:.3g}")
-        record = EpochRecord(
-            state.phase,
-            epoch,
-            loss,
-            rmse,
-            learning_rate,
-            seconds,
-            rows.ratings / max(seconds, 1e-9),
-            state.lowered,
-            workers=exchange.size,
-            exchanging=exchanged / max(seconds, 1e-9),
-        )
-        state.epoch = epoch
-        state.history.append(record)
-        if rmse is not None and (not stops or rmse < state.best_rmse):
-            state.best_epoch, state.best_rmse = epoch, rmse
-            if keep_best:
-                engine.flush()
-                best = best or {name: np.empty_like(weight) for name, weight in network.weights().items()}
-                for name, weight in network.weights().items():
-                    best[name][:] = weight  # a third copy would be the most memory of a training
-        if checkpoint is not None and checkpoint.due():
-            state.scale = engine.saved()
-            checkpoint.save(network.weights(), best, state.as_dict())
-        share, measures = begin + length * epoch / epochs, record.measures()
-        progress(Step(_NAMES[state.phase], epoch, epochs, share, "epoch", measures, seconds))
-    if validation is None:
-        _check_last_step(network, engine.saved(), rows, settings, state, max_loss)
-    engine.flush()
-    state.scale = 1.0
-    if best is not None:
-        network.take(best)
+
+    rows: ScaledRows
+    scaling: Scaling
+    settings: CFNSettings
+    state: TrainingState
+    checkpoint: Checkpoint | None = None
+    progress: Progress = unseen
+    new_engine: NewEngine = make_engine
+
+    def network(self, weights: Weights | None = None) -> CFNetwork:
+        """A network with these weights, or with its first ones."""
+        network = new_network(self.rows, self.settings, self.state.phase)
+        if weights is not None:
+            network.take(weights)
+        elif self.settings.pretrain:
+            self._pretrain(network)
+        return network
+
+    def _pretrain(self, stack: CFNetwork) -> None:
+        """Train its layers pair by pair. The epochs of the outermost pair join the history."""
+        settings, epochs = self.settings, self.settings.pretrain_epochs
+        alone = settings.changed({"hidden": settings.hidden[:1], "pretrain": False, "epochs": epochs})
+        outer = new_network(self.rows, alone, self.state.phase)
+        run = Training(self.rows, self.scaling, alone, TrainingState("pretrain"), progress=self.progress)
+        run.epochs(outer, epochs)
+        self.state.history.extend(run.state.history)
+        stack_on(outer, stack, self.rows, settings, epoch_seed(settings, "pretrain", epochs + 1))
+
+    def epochs(self, network: CFNetwork, epochs: int, validation: ValidationPart | None = None) -> None:
+        """Train from where the state stands to the last of `epochs`.
+
+        With the decoder "network" and a validation part, it ends when that has not become better for some epochs
+        (patience). The best weights are left in the network then, unless it is trained again on everything and only
+        the number of epochs matters. The decoder "process" takes what its amplitudes say is of use, and that becomes
+        more with every epoch. So all of them are run, and of its validation part only some are looked at.
+        """
+        settings, state, checkpoint, exchange = self.settings, self.state, self.checkpoint, self.rows.portion.exchange
+        stops = validation is not None and settings.decoder == "network"
+        keep_best = stops and not settings.refit
+        best = checkpoint.best_weights() if keep_best and state.epoch and checkpoint is not None else None
+        watched = None if validation is None else self._watched(validation, None if stops else _ENOUGH_TO_WATCH)
+        begin, length = _share_of(state.phase, settings)
+        engine = self.new_engine(network, settings, exchange)
+        first_rate = settings.learning_rate
+        if engine.follows_gradient:  # and a step must not flip the weights
+            first_rate = min(first_rate * rate_factor(self.rows, settings), 0.9 / max(settings.weight_decay, 1e-9))
+        while state.epoch < epochs and not (stops and state.epoch - state.best_epoch >= settings.patience):
+            epoch = state.epoch + 1
+            started, exchanged = time.perf_counter(), exchange.seconds
+            learning_rate = first_rate * rate_of_epoch(settings, epoch)
+            loss = self._one_epoch(engine, epoch, learning_rate)
+            seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
+            rmse = None if watched is None else self._rmse(network, *watched)
+            if rmse is not None and not isfinite(rmse):
+                raise StepTooLarge(state.phase, epoch, f"the validation RMSE is {rmse:.3g}")
+            record = EpochRecord(
+                state.phase,
+                epoch,
+                loss,
+                rmse,
+                learning_rate,
+                seconds,
+                self.rows.ratings / max(seconds, 1e-9),
+                state.lowered,
+                workers=exchange.size,
+                exchanging=exchanged / max(seconds, 1e-9),
+            )
+            state.epoch = epoch
+            state.history.append(record)
+            if rmse is not None and (not stops or rmse < state.best_rmse):
+                state.best_epoch, state.best_rmse = epoch, rmse
+                if keep_best:
+                    best = best or {name: np.empty_like(weight) for name, weight in network.weights().items()}
+                    for name, weight in network.weights().items():
+                        best[name][:] = weight  # a third copy would be the most memory of a training
+            if checkpoint is not None and checkpoint.due():
+                checkpoint.save(network.weights(), best, state.as_dict())
+            share, measures = begin + length * epoch / epochs, record.measures()
+            self.progress(Step(_NAMES[state.phase], epoch, epochs, share, "epoch", measures, seconds))
+        if validation is None:
+            self._check_last_step(network)
+        if best is not None:
+            network.take(best)
+
+    def _one_epoch(self, engine: TrainingEngine, epoch: int, learning_rate: float) -> float:
+        """Every row once, in random order; returns the mean loss of a rating.
+
+        All draws of an epoch come from its own seed, so an epoch is the same whatever happened before it.
+        """
+        rows, seed = self.rows, epoch_seed(self.settings, self.state.phase, epoch)
+        noise = EpochNoise.drawn(rows, self.settings, *seed)
+        filled = np.flatnonzero(rows.counts)  # a row without ratings has nothing to learn from
+        order = filled[np.argsort(draws_of(seed_of(*seed, _ORDER_DRAW), rows.portion.row_keys[filled]), kind="stable")]
+        # No learning rate has to answer for the very first loss: it is that of random weights.
+        minibatches = -(-len(order) // self.settings.batch)
+        judged_from = max(min(_ENOUGH_MINIBATCHES, minibatches) - 1, 1 if epoch == 1 else 0)
+        lost, ratings = np.empty(0), np.empty(0)
+        for some in lay_out(rows, order, self.settings.batch, noise, engine.cuts(rows)):
+            lost = np.append(lost, engine.train(some, learning_rate))
+            ratings = np.append(ratings, some.ratings)
+            so_far = np.cumsum(lost) / np.maximum(np.cumsum(ratings), 1)
+            self._check_loss(epoch, float(so_far[judged_from:].max(initial=0.0)))
+        return float(lost.sum()) / max(rows.ratings, 1)
+
+    def _check_loss(self, epoch: int, loss: float) -> None:
+        """Of a rating, beside what predicting zero, which is every row's mean, may cost at most.
+
+        First weights are random and cost something even where all ratings are alike: it is never taken to be nothing.
+        """
+        values = self.rows.known.values
+        squared = total(self.rows.portion.exchange, float(values @ values))[0] / max(self.rows.ratings, 1)
+        of_zeros = max(self.settings.alpha, self.settings.beta) * max(squared, 0.1)
+        if not loss <= _RAN_AWAY * of_zeros:
+            found = f"the loss is {loss:.3g}, where predicting every row's mean costs {of_zeros:.3g}"
+            raise StepTooLarge(self.state.phase, epoch, found)
+
+    def _check_last_step(self, network: CFNetwork) -> None:
+        """The loss of a minibatch is that before its step: without validation, a look at some rows shows the last."""
+        filled = np.flatnonzero(self.rows.counts)
+        chosen = filled[np.argsort(self.rows.portion.row_keys[filled], kind="stable")][:_ROWS_LOOKED_AT]
+        some = self.rows.take(chosen)
+        places = np.repeat(np.arange(len(chosen)), some.known.counts())
+        with np.errstate(all="ignore"):
+            errors = outputs_at(network, some, places, some.known.indices) - some.known.values
+            squares = float(np.sum(errors**2, dtype=np.float64))
+        squares, count = total(self.rows.portion.exchange, squares, len(errors))
+        self._check_loss(self.state.epoch, max(self.settings.alpha, self.settings.beta) * squares / max(count, 1))
+
+    def _watched(self, validation: ValidationPart, most: int | None) -> tuple[Longs, ValidationPart]:
+        """The rows that have validation ratings, ascending, and these ratings, or so many rows that they are about
+        `most`. All processes have the same rows.
+        """
+        rows, exchange = self.rows, self.rows.portion.exchange
+        asked = np.zeros(rows.known.rows, np.uint8)
+        asked[validation.entry_rows] = 1
+        if most is not None:
+            share = most / max(total(exchange, len(validation.ratings))[0], 1.0)
+            asked[uniform_draws(seed_of(_WATCHED_DRAW), rows.portion.row_keys) >= share] = 0
+        chosen = np.flatnonzero(exchange.max_(asked))
+        at = np.flatnonzero(np.isin(validation.entry_rows, chosen))
+        return chosen, ValidationPart(validation.entry_rows[at], validation.entry_columns[at], validation.ratings[at])
+
+    def _rmse(self, network: CFNetwork, chosen: Longs, part: ValidationPart) -> float:
+        """Of ratings in the chosen rows."""
+        scaling, places = self.scaling, np.searchsorted(chosen, part.entry_rows)
+        outputs = outputs_at(network, self.rows.take(chosen), places, part.entry_columns)
+        errors = scaling.up(outputs, scaling.means[part.entry_rows] + scaling.columns[part.entry_columns])
+        errors -= part.ratings
+        squares, count = total(self.rows.portion.exchange, np.sum(errors**2, dtype=np.float64), len(errors))
+        return sqrt(squares / max(count, 1))
 
 
 def _share_of(phase: Phase, settings: CFNSettings) -> tuple[float, float]:
@@ -490,93 +554,6 @@ def rate_factor(rows: ScaledRows, settings: CFNSettings) -> float:
     if settings.learning_rate_decay is not None:  # then the learning rate is meant as it is
         return 1.0
     return float(min(max((_SMALL_PULL / pull) ** _POWER_BELOW, 1.0), _LARGEST_FACTOR))
-
-
-def _one_epoch(
-    engine: TrainingEngine,
-    rows: ScaledRows,
-    settings: CFNSettings,
-    phase: Phase,
-    epoch: int,
-    learning_rate: float,
-    max_loss: float,
-) -> float:
-    """Every row once, in random order; returns the mean loss of a rating. A loss above the most ends it early.
-
-    All draws of an epoch come from its own seed, so an epoch is the same whatever happened before it.
-    """
-    seed = epoch_seed(settings, phase, epoch)
-    noise = EpochNoise.drawn(rows, settings, *seed)
-    filled = np.flatnonzero(rows.counts)  # a row without ratings has nothing to learn from
-    order = filled[np.argsort(draws_of(seed_of(*seed, _ORDER_DRAW), rows.portion.row_keys[filled]), kind="stable")]
-    minibatches = -(-len(order) // settings.batch)
-    # No learning rate has to answer for the very first loss: it is that of random weights.
-    judged_from = max(min(_ENOUGH_MINIBATCHES, minibatches) - 1, 1 if epoch == 1 else 0)
-    so_far = LossSoFar(max_loss, judged_from)
-    for some in lay_out(rows, order, settings.batch, noise, engine.cuts(rows)):
-        engine.train(some, learning_rate, so_far)
-        if so_far.diverged:
-            raise StepTooLarge(phase, epoch, _told_loss(so_far.lost / max(so_far.ratings, 1), max_loss))
-    return so_far.lost / max(rows.ratings, 1)
-
-
-def _loss_of_zeros(rows: ScaledRows, settings: CFNSettings) -> float:
-    """The most that predicting zero, which is every row's mean, may cost: the mean of a rating, in scaled ratings.
-
-    First weights are random and cost something even where all ratings are alike, so it is never taken to be nothing.
-    """
-    values = rows.known.values
-    squared = total(rows.portion.exchange, float(values @ values))[0] / max(rows.ratings, 1)
-    return max(settings.alpha, settings.beta) * max(squared, 0.1)
-
-
-def _told_loss(loss: float, max_loss: float) -> str:
-    return f"the loss is {loss:.3g}, where predicting every row's mean costs {max_loss / _RAN_AWAY:.3g}"
-
-
-def _watched(validation: ValidationPart, rows: ScaledRows, most: int | None) -> tuple[Longs, ValidationPart]:
-    """The rows that have validation ratings, ascending, and these ratings, or so many rows that they are about `most`.
-
-    All processes have the same rows.
-    """
-    exchange = rows.portion.exchange
-    asked = np.zeros(rows.known.rows, np.uint8)
-    asked[validation.entry_rows] = 1
-    if most is not None:
-        share = most / max(total(exchange, len(validation.ratings))[0], 1.0)
-        asked[uniform_draws(seed_of(_WATCHED_DRAW), rows.portion.row_keys) >= share] = 0
-    chosen = np.flatnonzero(exchange.max_(asked))
-    at = np.flatnonzero(np.isin(validation.entry_rows, chosen))
-    return chosen, ValidationPart(validation.entry_rows[at], validation.entry_columns[at], validation.ratings[at])
-
-
-def _rmse(
-    network: CFNetwork, scale: float, rows: ScaledRows, scaling: Scaling, chosen: Longs, part: ValidationPart
-) -> float:
-    """Of ratings in the chosen rows."""
-    places = np.searchsorted(chosen, part.entry_rows)
-    outputs = outputs_at(network, scale, rows, chosen, places, part.entry_columns)
-    errors = scaling.up(outputs, scaling.means[part.entry_rows] + scaling.columns[part.entry_columns])
-    errors -= part.ratings
-    squares, count = total(rows.portion.exchange, np.sum(errors**2, dtype=np.float64), len(errors))
-    return sqrt(squares / max(count, 1))
-
-
-def _check_last_step(
-    network: CFNetwork, scale: float, rows: ScaledRows, settings: CFNSettings, state: TrainingState, max_loss: float
-) -> None:
-    """The loss of a minibatch is that before its step: without validation, only a look at some rows shows the last."""
-    filled = np.flatnonzero(rows.counts)
-    chosen = np.sort(filled[np.argsort(rows.portion.row_keys[filled], kind="stable")][:_ROWS_LOOKED_AT])
-    some = rows.known.take(chosen)
-    places = np.repeat(np.arange(len(chosen)), some.counts())
-    outputs = outputs_at(network, scale, rows, chosen, places, some.indices)
-    with np.errstate(all="ignore"):
-        squares = float(np.sum((outputs - some.values) ** 2, dtype=np.float64))
-    squares, count = total(rows.portion.exchange, squares, len(outputs))
-    loss = max(settings.alpha, settings.beta) * squares / max(count, 1)
-    if not loss <= max_loss:
-        raise StepTooLarge(state.phase, state.epoch, _told_loss(loss, max_loss))
 
 
 # How well a decoder predicts

@@ -5,7 +5,8 @@ touches the weights of its columns, so nothing is locked. Over shards only z and
 shard has its own part of these sums, and they are added up in the order of the shards: the same bits every time.
 
 Weight decay multiplies all weights at every minibatch, and most of them are not touched there. So weights are stored
-divided by one number, the `scale` of their layer: the decay of a minibatch multiplies that number alone.
+divided by one number, the `scale` of their layer: the decay of a minibatch multiplies that number alone. Between two
+calls of an engine's `train` all weights are current.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled, intrinsic
 from cofill.models.rng import Keys, drawn, mixed, normal, unit
 
@@ -54,6 +55,7 @@ class Noise(NamedTuple):
 
 
 MASK, GAUSSIAN, SALT_AND_PEPPER = 0, 1, 2
+SMALLEST_SCALE = 1e-4  # at which weights are made current
 _OTHER = np.uint64(0xD1B54A32D192ED03)  # makes a second draw of one that has been used
 
 # The columns of a minibatch lie far apart in memory, so the hardware cannot guess which one follows. Asking for a later
@@ -310,6 +312,14 @@ def step_input(
                 weight[column, q] += move * dz[row, q]
 
 
+@compiled
+def make_current(input_weight: Floats, output_weight: Floats, output_bias: Floats, scale: np.float32) -> None:
+    """Multiply the weights of some columns by the scale that they are still to be multiplied by."""
+    input_weight *= scale
+    output_weight *= scale
+    output_bias *= scale
+
+
 # Many short minibatches in one call: what Python does between two kernels takes longer than they do
 
 
@@ -351,32 +361,27 @@ def many_steps(
     loss: Loss,
     rate: float,
     keep: float,
-    scale: float,
     entries: Entries,
     row_starts: Longs,
     features: Floats,
-    from_minibatch: int,
-    lost: float,
-    seen: int,
-    judged_from: int,
-    max_loss: float,
     z_of_batch: Floats,
     dh_of_batch: Floats,
     hidden_of_batch: Floats,
-) -> tuple[int, float, int, float]:
-    """A step for each minibatch, from `from_minibatch` on; `features` (rows, P) are those of all their rows in turn.
+    losses: Doubles,
+) -> None:
+    """A step for each minibatch; `features` (rows, P) are those of all their rows in turn.
 
-    `lost` and `seen` are the loss and the entries of this epoch so far; from minibatch `judged_from` on, a loss above
-    max_loss a rating ends it. Returns the minibatches that are done, the loss, the entries, and the scale.
+    losses[t] = the loss of minibatch t, summed over entries.
     """
     deep = weights.input.shape[1]
     side_count = weights.side.shape[0]
-    minibatches = len(entries.starts) - 1
     step = np.float32(rate)
     shrink = np.float32(keep)
-    for t in range(from_minibatch, minibatches):
-        if scale < 1e-4:  # the caller makes the weights current
-            return t, lost, seen, scale
+    scale = 1.0
+    for t in range(len(entries.starts) - 1):
+        if scale < SMALLEST_SCALE:
+            make_current(weights.input, weights.output, weights.output_bias, np.float32(scale))
+            scale = 1.0
         batch = row_starts[t + 1] - row_starts[t]
         first, last = entries.starts[t], entries.starts[t + 1]
         z, dh, hidden = z_of_batch[:batch], dh_of_batch[:batch], hidden_of_batch[:batch]
@@ -400,10 +405,9 @@ def many_steps(
             else:
                 for q in range(deep):
                     hidden[i, q] = z[i, q]
-        lost += decode_and_step(
+        losses[t] = decode_and_step(
             weights.output, weights.output_bias, scale, rate, keep, loss, squash, entries, first, last, hidden, dh
         )
-        seen += last - first
         for q in range(deep):
             weights.input_bias[q] *= shrink
         for p in range(side_count):
@@ -425,6 +429,4 @@ def many_steps(
                         weights.side[p, q] -= s * dh[i, q]
         step_input(weights.input, scale, rate, keep, entries, first, last, dh)
         scale *= keep
-        if not np.isfinite(lost) or (t >= judged_from and lost > max_loss * seen):
-            return t + 1, lost, seen, scale
-    return minibatches, lost, seen, scale
+    make_current(weights.input, weights.output, weights.output_bias, np.float32(scale))

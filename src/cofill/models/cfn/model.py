@@ -1,18 +1,16 @@
 """CFN, the autoencoder of the paper, as a recommender: how it is fitted, and what its model file keeps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
-from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.biases import Biases
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
@@ -49,7 +47,7 @@ from cofill.models.persistence import Arrays, Cut
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.models.rng import Portion
-from cofill.progress import Progress, Step
+from cofill.progress import Progress, Step, unseen
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
 _SIDES: tuple[Orientation, Orientation] = ("item", "user")
@@ -107,59 +105,57 @@ class CFN(Recommender):
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         self._own_settings = {}
-        by_user, by_item = data.ratings.rows("user"), data.ratings.rows("item")
-        known = KnownRatings(by_user, by_item)
+        ratings, (progress, checkpoint, resume) = data.ratings, fitting
+        known = KnownRatings(ratings.rows("user"), ratings.rows("item"))
+
+        def learn(
+            side: Orientation, progress: Progress, checkpoint: Path | None, held_out: Longs | None = None
+        ) -> tuple[CFNPredictor, FitResult]:
+            by_row, about = (
+                known if side == "user" else known.transposed(),
+                rows_and_columns(side, data.users, data.items),
+            )
+            portion = _portion(side, ratings)
+            return self._learn_columns(
+                side, by_row, ratings.scale, about, portion, progress, checkpoint, resume=resume, held_out=held_out
+            )
+
         if self.orientation != "both":
-            predictor, fitted = self._learn_one(data, known, fitting, self.orientation)
-            self.history = fitted.history
-            self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
+            predictor, fitted = learn(self.orientation, progress, checkpoint)
+            self._take_measures(fitted)
             return predictor
         # Both are judged by the same ratings.
+        by_user = known.trained
         flags = np.zeros(by_user.nnz, np.bool_)
-        flags[validation_entries(by_user, self.settings, _portion("user", data.ratings))] = True
-        held_out = {"user": flags, "item": flags[np.argsort(by_user.indices, kind="stable")]}
-        predictors: dict[Orientation, Predictor] = {}
-        fits: dict[Orientation, FitResult] = {}
-        for side in _SIDES:
-            # The file of the second network is not left behind: the first one's is what is resumed from.
-            checkpoint = fitting.checkpoint
-            if checkpoint is not None and side == "user":
-                checkpoint = _second(checkpoint)
-            part = fitting._replace(checkpoint=checkpoint, progress=_part_of(fitting.progress, side))
-            predictors[side], fits[side] = self._learn_one(data, known, part, side, np.flatnonzero(held_out[side]))
-        if fitting.checkpoint is not None:
-            _second(fitting.checkpoint).unlink(missing_ok=True)
-        self.history = [replace(record, rows=side) for side in _SIDES for record in fits[side].history]
-        return self._joined(predictors, fits, by_user, np.flatnonzero(flags))
+        flags[validation_entries(by_user, self.settings, _portion("user", ratings))] = True
+        of_items = np.flatnonzero(flags[np.argsort(by_user.indices, kind="stable")])
+        # The file of the second network is not left behind: the first one's is what is resumed from.
+        second = None if checkpoint is None else checkpoint.with_name(f".{checkpoint.stem}.second{checkpoint.suffix}")
+        fits = {
+            "item": learn("item", _part_of(progress, "item"), checkpoint, of_items),
+            "user": learn("user", _part_of(progress, "user"), second, np.flatnonzero(flags)),
+        }
+        if second is not None:
+            second.unlink(missing_ok=True)
+        self.history = [replace(record, rows=side) for side, (_, fit) in fits.items() for record in fit.history]
+        return self._joined(*fits["user"], *fits["item"], np.flatnonzero(flags))
 
-    def _learn_one(
-        self,
-        data: DescribedRatings,
-        known: KnownRatings,
-        fitting: Fitting,
-        side: Orientation,
-        held_out: npt.NDArray[np.int64] | None = None,
-    ) -> tuple[CFNPredictor, FitResult]:
-        """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
-        by_row, portion = known if side == "user" else known.transposed(), _portion(side, data.ratings)
-        about = rows_and_columns(side, data.users, data.items)
-        return self._learn_portion(side, by_row, data.ratings.scale, about, portion, fitting, held_out=held_out)
-
-    def _learn_portion(
+    def _learn_columns(
         self,
         side: Orientation,
         known: KnownRatings,
         scale: Scale,
         about: tuple[SideFeatures, SideFeatures],
         portion: Portion,
-        fitting: Fitting,
+        progress: Progress,
+        checkpoint: Path | Checkpoint | None,
         *,
-        held_out: npt.NDArray[np.int64] | None = None,
-        checkpoint: Checkpoint | None = None,
+        resume: bool,
+        held_out: Longs | None = None,
     ) -> tuple[CFNPredictor, FitResult]:
-        """From the ratings of the columns that this process has, which may be all, and features of rows and columns.
+        """A network of the columns that this process has, which may be all, and of the features of rows and columns.
 
-        `checkpoint` stands in the place of that of the fitting.
+        Rows are the users or the items (`side`). `held_out`: which of its ratings are for validation.
         """
         settings = self._settings_of(side)
         warn_of_width(about[0].width, settings.hidden, portion.columns)
@@ -171,18 +167,16 @@ class CFN(Recommender):
             column_features=about[1],
             portion=portion,
             held_out=held_out,
-            checkpoint=checkpoint or fitting.checkpoint,
-            resume=fitting.resume,
-            progress=fitting.progress,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
             new_engine=self.new_engine,
         )
+        return fitted_predictor(side, fitted, known, settings, about, portion, progress), fitted
 
-        def solved(share: float) -> None:
-            fitting.progress(Step(SOLVE, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
-
-        share_solved = solved if settings.decoder == "process" else None
-        predictor = fitted_predictor(side, fitted, known, settings, about, portion, share_solved)
-        return predictor, fitted
+    def _take_measures(self, fitted: FitResult) -> None:
+        self.history = fitted.history
+        self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
 
     def learn_portion(
         self,
@@ -197,12 +191,10 @@ class CFN(Recommender):
     ) -> None:
         """Learn the columns of this process while others learn theirs (`cluster.train`)."""
         assert self.orientation != "both", "of two networks the columns of one are the rows of the other"
-        fitting = Fitting(progress, None, resume)
-        side = self.orientation
-        predictor, fitted = self._learn_portion(side, known, scale, about, portion, fitting, checkpoint=checkpoint)
-        self.history = fitted.history
-        self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        self._predictor = predictor
+        self._predictor, fitted = self._learn_columns(
+            self.orientation, known, scale, about, portion, progress, checkpoint, resume=resume
+        )
+        self._take_measures(fitted)
 
     def fit_lists(
         self,
@@ -224,19 +216,13 @@ class CFN(Recommender):
         self._scorer = self._linear_scorer(feedback, done, sides=sides, keys=keys, exchange=exchange)
 
     def _joined(
-        self,
-        predictors: dict[Orientation, Predictor],
-        fits: dict[Orientation, FitResult],
-        rows: SparseRows,
-        held_out: Longs,
+        self, by_user: CFNPredictor, user_fit: FitResult, by_item: CFNPredictor, item_fit: FitResult, held_out: Longs
     ) -> Predictor:
         """Both networks, weighted, or the one that is better alone, by ratings that were held out of rows of users."""
-        by_user, by_item = predictors["user"], predictors["item"]
-        of_user, of_item = fits["user"].judged, fits["item"].judged
-        self.measures = {"epochs": fits["item"].epochs, "validation_rmse": None}
-        if of_user is None or of_item is None:  # no ratings to judge by: each counts half
+        self.measures = {"epochs": item_fit.epochs, "validation_rmse": None}
+        if user_fit.judged is None or item_fit.judged is None:  # no ratings to judge by: each counts half
             return Ensemble(by_user, by_item, StackingWeight(np.array([0.5, 0.0, 0.0, 0.0]), np.zeros(2)))
-        found = Judged.of(of_user, of_item, rows, held_out)
+        found = Judged.of(user_fit.judged, item_fit.judged, by_user.known.trained, held_out)
         self.measures["validation_rmse"] = after_refit(found.rmse, self.settings)
         keeps_user, keeps_item = found.keeps
         if keeps_user and keeps_item:
@@ -334,7 +320,7 @@ def fitted_predictor(
     settings: CFNSettings,
     about: tuple[SideFeatures, SideFeatures],
     portion: Portion,
-    share_solved: Callable[[float], None] | None = None,
+    progress: Progress = unseen,
 ) -> CFNPredictor:
     """Of a network that has just been trained, with the weights of all columns solved for.
 
@@ -342,21 +328,28 @@ def fitted_predictor(
     """
     network, scaling = fitted.network, fitted.scaling
     rows, columns = known.trained, known.trained_columns
-    of_rows, of_columns = about[0].trained, about[1].trained
     biases = fitted.biases or Biases(
-        rows, columns, settings.mean_damping, row_features=of_rows, column_features=of_columns, portion=portion
+        rows,
+        columns,
+        settings.mean_damping,
+        row_features=about[0].trained,
+        column_features=about[1].trained,
+        portion=portion,
     )
     first = DecoderFit(network, scaling, biases, rows, columns, *about, portion)
+
+    def solved(share: float) -> None:
+        progress(Step(SOLVE, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
+
     if fitted.amplitudes is None:
         decoder = _own_output(first)
     else:
         near = first.neighbours(fitted.amplitudes, settings)
         # The codes are read and the space is known: what is solved for takes the place of the output weights.
         network.output.weight = np.empty((0, network.width), np.float32)
-        solved = first.solve(fitted.amplitudes, share_solved)
-        decoder = Decoder(first.space, fitted.amplitudes, solved, fitted.spread, near)
-    if share_solved is not None:
-        share_solved(1.0)
+        weights = first.solve(fitted.amplitudes, solved)
+        decoder = Decoder(first.space, fitted.amplitudes, weights, fitted.spread, near)
+        solved(1.0)
     read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
     return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
 
@@ -378,11 +371,6 @@ def _portion(side: Orientation, ratings: Ratings) -> Portion:
     """All of a matrix, with the keys of its users and items."""
     row_keys, column_keys = rows_and_columns(side, ratings.users.keys(), ratings.items.keys())
     return Portion(row_keys, column_keys, len(column_keys))
-
-
-def _second(checkpoint: Path) -> Path:
-    """Where the training of the second network is kept while it runs."""
-    return checkpoint.with_name(f".{checkpoint.stem}.second{checkpoint.suffix}")
 
 
 def _part_of(progress: Progress, side: Orientation) -> Progress:

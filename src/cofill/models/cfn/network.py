@@ -1,7 +1,7 @@
 """The weights of an autoencoder, and rows read through them. `cfn/torch.py` defines the same in torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from typing import Self
@@ -28,9 +28,9 @@ _ENTRIES_AT_ONCE = 10_000
 # Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
 _WORTH_KERNELS = 100_000_000
 _HALF = np.float32(0.5)
-# The first output weights are those of a layer that is at least so wide. The curvature of the loss along the input
-# weights of a row with n ratings is n times the mean square of these: n / (3 width). In narrow layers that is more than
-# the learning rate bears, and the first epochs turn differences of rounding (1e-7) into differences of 1e-2.
+# The first output weights beside one hidden layer are those of one that is at least so wide. The curvature of the loss
+# along the input weights of a row with n ratings is n times the mean square of these: n / (3 width). In narrow layers
+# that is more than the learning rate bears: the first epochs turn differences of rounding (1e-7) into some of 1e-2.
 _LEAST_WIDTH = 64
 
 
@@ -118,17 +118,16 @@ class CFNetwork:
                 Linear.drawn(fan_in + features, np.arange(fan_out, dtype=np.uint64), seed)
                 for (fan_in, fan_out), seed in zip(pairwise(widths), seeds[3:], strict=True)
             ],
-            Linear.drawn(widths[-1] + features, column_keys, seeds[1], _LEAST_WIDTH),
+            Linear.drawn(widths[-1] + features, column_keys, seeds[1], _LEAST_WIDTH if len(widths) == 1 else 1),
             settings.activation,
             settings.output == "tanh",
         )
 
     @classmethod
     def of(cls, weights: Mapping[str, Floats], settings: NetworkSettings) -> Self:
-        """A network with these weights; ValueError where they are not those of the settings' shape."""
-        features = len(weights["input.side"]) if "input.side" in weights else 0
+        """A network with these weights; ValueError where its layers are not those of the settings."""
         network = cls(
-            InputLayer(weights["input.weight"], weights["input.bias"], weights["input.side"] if features else None),
+            InputLayer(weights["input.weight"], weights["input.bias"], weights.get("input.side")),
             [
                 Linear(weights[f"middle.{number}.weight"], weights[f"middle.{number}.bias"])
                 for number in range(len(settings.hidden) - 1)
@@ -137,13 +136,9 @@ class CFNetwork:
             settings.activation,
             settings.output == "tanh",
         )
-        layers = [network.input.weight.T, *(layer.weight for layer in (*network.middle, network.output))]
-        wanted = [network.columns, *(width + features for width in settings.hidden)]
-        wide = [*settings.hidden, network.columns]
-        if len(network.weights()) != len(weights) or [layer.shape for layer in layers] != list(
-            zip(wide, wanted, strict=True)
-        ):
-            raise ValueError("the weights of the network have other shapes than the settings ask for")
+        widths = tuple(map(len, [network.input.bias, *(layer.bias for layer in network.middle)]))
+        if widths != settings.hidden or len(network.weights()) != len(weights):
+            raise ValueError("the layers of the network are not those that the settings ask for")
         return network
 
     @property
@@ -169,10 +164,8 @@ class CFNetwork:
         return found | {"output.weight": self.output.weight, "output.bias": self.output.bias}
 
     def take(self, weights: Mapping[str, Floats]) -> None:
-        """Write these over its own; KeyError or ValueError where they are not of its shape."""
+        """Write these over its own, which are of the same shape."""
         for name, own in self.weights().items():
-            if own.shape != weights[name].shape:
-                raise ValueError(f"{name} has shape {list(weights[name].shape)} instead of {list(own.shape)}")
             own[:] = weights[name]
 
     def hidden(self, z: Floats, features: Floats) -> list[Floats]:
@@ -205,20 +198,14 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
 
 @one_blas_thread()
 @np.errstate(all="ignore")  # a run that diverges is noticed by its result
-def outputs_at(
-    network: CFNetwork, scale: float, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints
-) -> Floats:
-    """Outputs (n,) at entries of the chosen rows, read without noise; `entry_rows` are places in `chosen`.
-
-    `scale` is what the weights of the big layers are still to be multiplied by. Columns may be spread over processes.
-    """
-    by, some = np.float32(scale), rows.take(chosen)
-    codes = encode_rows(network, replace(some, input_scale=some.input_scale * by))
+def outputs_at(network: CFNetwork, rows: ScaledRows, entry_rows: Longs, entry_columns: Ints) -> Floats:
+    """Outputs (n,) at entries of the rows, read without noise. Columns may be spread over processes."""
+    codes = encode_rows(network, rows)
     outputs = np.empty(len(entry_rows), np.float32)
     for first in range(0, len(outputs), _ENTRIES_AT_ONCE):
         at = slice(first, first + _ENTRIES_AT_ONCE)
         weight, bias = (part[entry_columns[at]] for part in (network.output.weight, network.output.bias))
-        outputs[at] = (np.einsum("eq,eq->e", codes[entry_rows[at]], weight) + bias) * by
+        outputs[at] = np.einsum("eq,eq->e", codes[entry_rows[at]], weight) + bias
     return np.tanh(outputs) if network.squash else outputs
 
 

@@ -221,21 +221,14 @@ class CFNPredictor(Predictor):
         marks_empty = len(weights.get("input.side", ())) > row_features.width
         length = numbers["typical_length"]
         if settings.decoder == "process":
-            scaling = Scaling.of_biases_in(numbers["unit"], length, biases, scale, settings, marks_empty=marks_empty)
+            scaling = Scaling.of_biases(biases, numbers["unit"], length, scale, settings, marks_empty=marks_empty)
         else:
-            scaling = Scaling(
-                scale=scale,
-                centre=(scale.high + scale.low) / 2,
-                unit=(scale.high - scale.low) / 2,
-                damping=numbers["mean_damping"],
-                typical_length=length,
-                overall=numbers["overall_mean"],
-                by_features=FeatureRegression(weights.pop("mean_by_features")),
-                columns=np.zeros(columns, np.float32),
-                means=weights.pop("row_means"),
+            by_features = FeatureRegression(weights.pop("mean_by_features"))
+            overall, damping = numbers["overall_mean"], numbers["mean_damping"]
+            scaling = Scaling.of_means(
+                weights.pop("row_means"), by_features, overall, damping, columns, length, scale, settings,
                 marks_empty=marks_empty,
-                settings=settings,
-            )
+            )  # fmt: skip
         network = CFNetwork.of(weights, settings)
         read_rows = None
         if read is not None:

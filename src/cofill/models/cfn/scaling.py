@@ -119,85 +119,76 @@ class Scaling:
     settings: CFNSettings
 
     @classmethod
-    def of_biases(
+    def fit(
         cls,
         rows: SparseRows,
-        biases: Biases,
+        biases: Biases | None,
         scale: Scale,
         settings: CFNSettings,
-        *,
+        features: Floats,
         portion: Portion,
-        marks_empty: bool = False,
     ) -> Self:
-        """For the decoder "process": what the biases of these rows leave over."""
-        deviations = np.repeat(biases.trained_row, rows.counts()) + biases.trained_column[rows.indices]
-        left = (rows.values - biases.overall - deviations).astype(np.float64)
-        count, summed, squares = total(portion.exchange, len(left), left.sum(), float(left @ left))
-        spread = max(squares / max(count, 1) - (summed / max(count, 1)) ** 2, 0.0) ** 0.5
-        # Ratings that are all alike leave nothing over: then any unit will do.
-        unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
-        typical = typical_length(portion.row_counts(rows))
-        return cls.of_biases_in(unit, typical, biases, scale, settings, marks_empty=marks_empty)
+        """From the ratings and features of the rows: what their biases leave over; without biases, by the scale."""
+        counts = portion.row_counts(rows)
+        # Only cold rows in training teach the network what the mark means.
+        marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
+        if biases is not None:
+            deviations = np.repeat(biases.trained_row, rows.counts()) + biases.trained_column[rows.indices]
+            left = (rows.values - biases.overall - deviations).astype(np.float64)
+            count, summed, squares = total(portion.exchange, len(left), left.sum(), float(left @ left))
+            spread = max(squares / max(count, 1) - (summed / max(count, 1)) ** 2, 0.0) ** 0.5
+            # Ratings that are all alike leave nothing over: then any unit will do.
+            unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
+            return cls.of_biases(biases, unit, typical_length(counts), scale, settings, marks_empty=marks_empty)
+        centre, unit = _middle(scale)
+        sums = portion.exchange.sum_(rows.row_sums(_scaled(rows.values, centre, unit)))
+        overall = float(sums.sum() / max(counts.sum(), 1))
+        surplus = (sums / np.maximum(counts, 1) - overall)[:, None]
+        by_features = FeatureRegression.fit(features, surplus, counts, portion.row_keys)
+        damping = _PAPERS_DAMPING if settings.mean_damping is None else settings.mean_damping
+        means = _damped(sums, counts, damping, overall + by_features.expected(features)[:, 0])
+        return cls.of_means(
+            means, by_features, overall, damping, rows.columns, typical_length(counts), scale, settings,
+            marks_empty=marks_empty,
+        )  # fmt: skip
 
     @classmethod
-    def of_biases_in(
+    def of_biases(
         cls,
+        biases: Biases,
         unit: float,
         typical_length: float,
-        biases: Biases,
         scale: Scale,
         settings: CFNSettings,
         *,
         marks_empty: bool,
     ) -> Self:
-        """The same in a unit that is known."""
+        """For the decoder "process"."""
+        by_features = FeatureRegression(biases.by_row_features.slope / np.float32(unit))
+        columns, means = (part / np.float32(unit) for part in (biases.trained_column, biases.trained_row))
         return cls(
-            scale=scale,
-            centre=float(biases.overall),
-            unit=unit,
-            damping=biases.row_damping,
-            typical_length=typical_length,
-            overall=0.0,
-            by_features=FeatureRegression(biases.by_row_features.slope / np.float32(unit)),
-            columns=biases.trained_column / np.float32(unit),
-            means=biases.trained_row / np.float32(unit),
-            marks_empty=marks_empty,
-            settings=settings,
-        )
+            scale, float(biases.overall), unit, biases.row_damping, typical_length, 0.0, by_features, columns, means,
+            marks_empty, settings,
+        )  # fmt: skip
 
     @classmethod
-    def of_scale(
+    def of_means(
         cls,
-        rows: SparseRows,
+        means: Floats,
+        by_features: FeatureRegression,
+        overall: float,
+        damping: float,
+        columns: int,
+        typical_length: float,
         scale: Scale,
         settings: CFNSettings,
-        features: Floats,
         *,
-        portion: Portion,
-        marks_empty: bool = False,
+        marks_empty: bool,
     ) -> Self:
-        """For the decoder "network": by the range of the rating scale, from the ratings and features of the rows."""
-        centre, unit = (scale.high + scale.low) / 2, (scale.high - scale.low) / 2
-        scaled = _scaled(rows.values, centre, unit)
-        counts = portion.row_counts(rows)
-        sums = portion.exchange.sum_(rows.row_sums(scaled))
-        overall = float(sums.sum() / max(counts.sum(), 1))
-        means = (sums / np.maximum(counts, 1) - overall)[:, None]
-        by_features = FeatureRegression.fit(features, means, counts, portion.row_keys)
-        expected = overall + by_features.expected(features)[:, 0]
-        damping = _PAPERS_DAMPING if settings.mean_damping is None else settings.mean_damping
+        """For the decoder "network"."""
+        nothing = np.zeros(columns, np.float32)
         return cls(
-            scale=scale,
-            centre=centre,
-            unit=unit,
-            damping=damping,
-            typical_length=typical_length(counts),
-            overall=overall,
-            by_features=by_features,
-            columns=np.zeros(rows.columns, np.float32),
-            means=_damped(sums, counts, damping, expected),
-            marks_empty=marks_empty,
-            settings=settings,
+            scale, *_middle(scale), damping, typical_length, overall, by_features, nothing, means, marks_empty, settings
         )
 
     def mean_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
@@ -219,26 +210,25 @@ class Scaling:
             values[old] -= self.columns[columns[old]]
         return values
 
-    def down(self, rows: SparseRows, features: Floats, portion: Portion) -> ScaledRows:
-        """The rows that were fitted, as the network reads them."""
-        return self.down_with(rows, self.means, features, portion, portion.row_counts(rows))
-
-    def down_with(
+    def down(
         self,
         rows: SparseRows,
-        means: Floats,
         features: Floats,
-        portion: Portion | None = None,
+        portion: Portion = NOWHERE,
+        *,
+        means: Floats | None = None,
         counts: Longs | None = None,
     ) -> ScaledRows:
-        """Any rows, given their means (rows,) and features (rows, P), before any mark.
+        """Rows as the network reads them, from their features (rows, P) before any mark.
 
-        `counts` (rows,) are their ratings of all columns, where this process has some of these.
+        They are the rows that were fitted, or others, whose `means` (rows,) are given. `counts` (rows,) are their
+        ratings of all columns, where those are known already.
         """
+        means = self.means if means is None else means
+        counts = portion.row_counts(rows) if counts is None else counts
         values = self.without_column(rows.indices, rows.values)
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
-        counts = rows.counts() if counts is None else counts
         if self.marks_empty:
             features = np.column_stack([features, (counts == 0).astype(np.float32)])
         return ScaledRows(
@@ -248,7 +238,7 @@ class Scaling:
             self.presence,
             self.marks_empty,
             counts,
-            NOWHERE if portion is None else portion,
+            portion,
             ((self.scale.low - self.centre) / self.unit, (self.scale.high - self.centre) / self.unit),
         )
 
@@ -274,6 +264,11 @@ class Scaling:
     def unclipped(self, outputs: Floats, means: np.float32 | Floats) -> Floats:
         ratings: Floats = (outputs + means) * np.float32(self.unit) + np.float32(self.centre)
         return ratings
+
+
+def _middle(scale: Scale) -> tuple[float, float]:
+    """The centre and the unit with which both ends of the scale become -1 and 1."""
+    return (scale.high + scale.low) / 2, (scale.high - scale.low) / 2
 
 
 def _scaled(ratings: Floats, centre: float, unit: float) -> Floats:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from cofill.arrays import Bools, Floats, Longs
+from cofill.arrays import Bools, Doubles, Floats, Longs
 from cofill.config import CFNSettings, LossSettings, Noise
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import kernels
@@ -29,7 +28,6 @@ _Result = TypeVar("_Result")
 _LAID_OUT_AT_ONCE = 16_000_000  # ratings, of 17 bytes each
 # Products of a layer in a minibatch that each thread has, from which on another one is worth the two waits for it.
 _WORTH_A_THREAD = 150_000
-_SMALLEST_SCALE = 1e-4
 _KINDS: dict[Noise, int] = {
     "mask": kernels.MASK,
     "gaussian": kernels.GAUSSIAN,
@@ -139,20 +137,6 @@ def _laid_out(rows: ScaledRows, chosen: Longs, row_starts: Longs, noise: EpochNo
     return Minibatches(chosen, row_starts, shards, features, ratings)
 
 
-class LossSoFar:
-    """The loss of an epoch, summed over its ratings so far, and whether no training recovers from it."""
-
-    def __init__(self, max_loss: float = float("inf"), judged_from: int = 0) -> None:
-        """`max_loss` a rating is looked at from minibatch `judged_from` on."""
-        self.max_loss, self.judged_from = max_loss, judged_from
-        self.lost, self.ratings, self.minibatches = 0.0, 0, 0
-
-    @property
-    def diverged(self) -> bool:
-        judged = self.minibatches > self.judged_from
-        return not isfinite(self.lost) or (judged and self.lost > self.max_loss * self.ratings)
-
-
 def shard_count(settings: CFNSettings) -> int:
     """Threads of the fused engine, at most."""
     return settings.threads or cores()
@@ -176,7 +160,6 @@ class FusedEngine:
         self.loss = kernels.Loss(settings.alpha, settings.beta)
         self._threads = shard_count(settings)
         self._deep = network.width - network.features  # hidden units that the output layer reads
-        self.scale = 1.0  # what the weights of both big layers are still to be multiplied by
         self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="cofill-shard")
 
     def cuts(self, rows: ScaledRows) -> Longs:
@@ -189,15 +172,14 @@ class FusedEngine:
 
     @one_blas_thread()  # the middle is too small to share
     @np.errstate(all="ignore")  # a run that diverges is noticed by its loss
-    def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
-        """Move the weights once for each minibatch; losses are those before the move. Ends early if it diverges."""
+    def train(self, minibatches: Minibatches, learning_rate: float) -> Doubles:
+        """Move the weights once for each minibatch; returns the losses before each move, summed over ratings."""
         keep = 1 - learning_rate * self.settings.weight_decay
         if not self.network.middle and self.exchange.size == 1 and len(minibatches.shards) == 1:
-            self._train_at_once(minibatches, learning_rate, keep, so_far)
-        else:
-            self._train_one_by_one(minibatches, learning_rate, keep, so_far)
+            return self._train_at_once(minibatches, learning_rate, keep)
+        return self._train_one_by_one(minibatches, learning_rate, keep)
 
-    def _train_at_once(self, minibatches: Minibatches, learning_rate: float, keep: float, so_far: LossSoFar) -> None:
+    def _train_at_once(self, minibatches: Minibatches, learning_rate: float, keep: float) -> Doubles:
         network = self.network
         side = np.zeros((0, self._deep), np.float32) if network.input.side is None else network.input.side
         weights = kernels.Weights(
@@ -205,23 +187,20 @@ class FusedEngine:
         )
         batch = int(np.diff(minibatches.row_starts).max(initial=0))
         z, dh, hidden = (np.empty((batch, width), np.float32) for width in (self._deep, self._deep, network.width))
-        done, before = 0, so_far.minibatches
-        while done < len(minibatches) and not so_far.diverged:
-            if self.scale < _SMALLEST_SCALE:
-                self.flush()
-            done, so_far.lost, so_far.ratings, self.scale = kernels.many_steps(
-                weights, ACTIVATIONS[network.activation], network.squash, self.loss, learning_rate, keep, self.scale,
-                minibatches.shards[0], minibatches.row_starts, minibatches.features, done,
-                so_far.lost, so_far.ratings, so_far.judged_from - before, so_far.max_loss, z, dh, hidden,
-            )  # fmt: skip
-            so_far.minibatches = before + done
+        losses = np.zeros(len(minibatches))
+        kernels.many_steps(
+            weights, ACTIVATIONS[network.activation], network.squash, self.loss, learning_rate, keep,
+            minibatches.shards[0], minibatches.row_starts, minibatches.features, z, dh, hidden, losses,
+        )  # fmt: skip
+        return losses
 
-    def _train_one_by_one(self, minibatches: Minibatches, rate: float, keep: float, so_far: LossSoFar) -> None:
+    def _train_one_by_one(self, minibatches: Minibatches, rate: float, keep: float) -> Doubles:
         network, shards = self.network, minibatches.shards
         sizes = np.diff(minibatches.row_starts)
         most = int(sizes.max(initial=0))
         sums = np.empty((2, len(shards), most * max(network.input.weight.shape[1], self._deep)), np.float32)
         pending: list[tuple[int, float, Floats]] = []  # the step of the input layer that is still to be done
+        losses, scale = np.zeros(len(minibatches)), 1.0  # what both big layers are still to be multiplied by
 
         def finish(s: int) -> None:
             for number, scale, dz in pending:
@@ -229,11 +208,12 @@ class FusedEngine:
                 kernels.step_input(network.input.weight, scale, rate, keep, shards[s], first, last, dz)
 
         for number in range(len(minibatches)):
-            if self.scale < _SMALLEST_SCALE:
+            if scale < kernels.SMALLEST_SCALE:
                 self._on_shards(finish, len(shards))
                 pending.clear()
-                self.flush()
-            batch, scale, features = int(sizes[number]), self.scale, minibatches.features_of(number)
+                self._make_current(scale)
+                scale = 1.0
+            batch, features = int(sizes[number]), minibatches.features_of(number)
             z, dh = (
                 part[:, : batch * width].reshape(len(shards), batch, width)
                 for part, width in zip(sums, (network.input.weight.shape[1], self._deep), strict=True)
@@ -254,37 +234,27 @@ class FusedEngine:
                     shards[s], first, last, h, dh[s],
                 )  # fmt: skip
 
-            lost = sum(self._on_shards(decode, len(shards)))
+            own = sum(self._on_shards(decode, len(shards)))
             summed = dh.sum(0)
             if self.exchange.size > 1:  # both in one message: what an exchange costs is mostly the wait
-                packed = self.exchange.sum_(np.append(summed, np.float32(lost)))
-                summed, lost = packed[:-1].reshape(summed.shape), float(packed[-1])
+                packed = self.exchange.sum_(np.append(summed, np.float32(own)))
+                summed, own = packed[:-1].reshape(summed.shape), float(packed[-1])
             pending[:] = [(number, scale, backward(summed))]
-            self.scale *= keep
-            so_far.lost += lost
-            so_far.ratings += int(minibatches.ratings[number])
-            so_far.minibatches += 1
-            if so_far.diverged:
-                break
+            scale *= keep
+            losses[number] = own
         self._on_shards(finish, len(shards))
+        self._make_current(scale)
+        return losses
 
-    def flush(self) -> None:
-        """Make the network's weights current."""
-        if self.scale == 1:
-            return
-        network, scale = self.network, np.float32(self.scale)
-        cuts = np.linspace(0, network.columns, self._threads + 1).astype(np.int64)
+    def _make_current(self, scale: float) -> None:
+        first, last = self.network.input, self.network.output
+        cuts = np.linspace(0, self.network.columns, self._threads + 1).astype(np.int64)
 
         def multiply(s: int) -> None:
-            for weight in (network.input.weight, network.output.weight, network.output.bias):
-                weight[cuts[s] : cuts[s + 1]] *= scale
+            own = slice(cuts[s], cuts[s + 1])
+            kernels.make_current(first.weight[own], last.weight[own], last.bias[own], np.float32(scale))
 
         self._on_shards(multiply, self._threads)
-        self.scale = 1.0
-
-    def saved(self) -> float:
-        """Make them current for a checkpoint but for their scale, which is returned: a checkpoint changes no bit."""
-        return self.scale
 
     def _middle(
         self, z: Floats, features: Floats, learning_rate: float, keep: float

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cofill.arrays import Longs
+from cofill.arrays import Doubles, Longs
 from cofill.config import Activation, CFNSettings, Noise
 from cofill.errors import SettingsError
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import LossSoFar, Minibatches
+from cofill.models.cfn.sgd import Minibatches
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class TorchEngine:
     follows_gradient: bool = True
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
-        self.weights, self.scale = network, 1.0
+        self.weights = network
         self.network = PlainNetwork(network, dense=True)
         try:
             if settings.device == "meta":  # torch knows this device too, but nothing can be computed on it
@@ -225,7 +225,8 @@ class TorchEngine:
     def cuts(self, rows: ScaledRows) -> Longs:
         return np.array([0, rows.known.columns])
 
-    def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
+    def train(self, minibatches: Minibatches, learning_rate: float) -> Doubles:
+        losses = np.zeros(len(minibatches))
         self.optimizer.param_groups[0]["lr"] = learning_rate
         for number in range(len(minibatches)):
             rows, columns, inputs, targets, corrupted, features = self._tensors(minibatches, number)
@@ -234,19 +235,10 @@ class TorchEngine:
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-            so_far.lost += float(loss.item()) * len(features)
-            so_far.ratings += len(targets)
-            so_far.minibatches += 1
-            if so_far.diverged:
-                break
-
-    def flush(self) -> None:
+            losses[number] = loss.item() * len(features)
         if self.device.type != "cpu":  # on the CPU both have the same memory
             self.weights.take({name: weight.cpu().numpy() for name, weight in self.network.state_dict().items()})
-
-    def saved(self) -> float:
-        self.flush()
-        return self.scale
+        return losses
 
     def _tensors(self, minibatches: Minibatches, number: int) -> tuple[Tensor, ...]:
         """Of one minibatch: rows, columns, inputs, targets, corrupted, features."""
