@@ -8,7 +8,7 @@ A column's ratings, less the overall mean and the deviations of the rows, are ta
 a: a row's code along the directions in which the trained output weights differ; d: its centred code within these
 directions, scaled to length 1, so that d_i . d_j is the cosine similarity of two rows; r: shrinkage by the number n of
 the row's own ratings. The codes of what a column has rated are those without its own rating (leave-one-out): a network
-knows what it was shown.
+knows what it was shown. In rows with more than 500 ratings a single one is not seen, and they are read with all.
 
 The amplitudes (bias, taste, cosine, local, half) are learned on validation ratings (`gp_fit`). Where codes say nothing
 they go to zero, and the biases remain: that makes the defaults safe on unseen data.
@@ -284,7 +284,7 @@ def batches(
 
     About so many rows are `asked` about beside those that they rated. Short columns are never with others.
     """
-    counts = np.diff(indptr)[columns]
+    counts = indptr[columns + 1] - indptr[columns]
     taken = counts if most is None else np.minimum(counts, most)
     order = np.argsort(-taken, kind="stable")
     for part in np.split(order, [int((counts > SHORT).sum())]):
@@ -299,7 +299,7 @@ def batches(
 
 def entries(indptr: Longs, columns: Longs, most: int | None = None) -> Longs:
     """(B, n): of each column its entries, or the `most` of them that are evenly spaced; padded with -1."""
-    counts = np.diff(indptr)[columns][:, None]
+    counts = (indptr[columns + 1] - indptr[columns])[:, None]
     taken = counts if most is None else np.minimum(counts, most)
     turn = np.arange(int(taken.max(initial=0)))
     return np.where(turn < taken, indptr[columns][:, None] + turn * counts // np.maximum(taken, 1), -1)
