@@ -8,7 +8,7 @@ A column's ratings, less the overall mean and the deviations of the rows, are ta
 a: a row's code along the directions in which the trained output weights differ; d: its centred code within these
 directions, scaled to length 1, so that d_i . d_j is the cosine similarity of two rows; r: shrinkage by the number n of
 the row's own ratings. The codes of what a column has rated are those without its own rating (leave-one-out): a network
-knows what it was shown.
+knows what it was shown. In rows with more than 500 ratings a single one is not seen, and they are read with all.
 
 The amplitudes (bias, taste, cosine, local, half) are learned on validation ratings (`gp_fit`). Where codes say nothing
 they go to zero, and the biases remain: that makes the defaults safe on unseen data.
@@ -20,9 +20,10 @@ they go to zero, and the biases remain: that makes the defaults safe on unseen d
     predictor.py    all of it together, how it follows changes, and why it predicts what it does
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -184,9 +185,9 @@ class Expected(NamedTuple):
     bias: float
 
 
-def in_primal(amplitudes: KernelParams, ratings: int, space: CodeSpace) -> bool:
-    """Whether a column is solved for its weights instead of for a number a rating: where that is less work."""
-    return not amplitudes.local and ratings > 2 * space.factor.shape[1] + 1
+def _most_in_dual(space: CodeSpace) -> int:
+    """Ratings from which on a column without a local kernel is solved for its weights: that is less work."""
+    return 2 * space.factor.shape[1] + 1
 
 
 class Posterior:
@@ -205,7 +206,7 @@ class Posterior:
             amplitudes = replace(amplitudes, local=0.0)
         self._space, self._amplitudes, self._seen, self._about = space, amplitudes, seen, about
         self.left = targets - self.prior_mean(seen)
-        self._primal = in_primal(amplitudes, len(targets), space)
+        self._primal = not amplitudes.local and len(targets) > _most_in_dual(space)
         exact, right = seen.exact(), self.left.astype(np.float64)
         if self._primal:
             self._inputs = self._features(exact).astype(np.float64)
@@ -283,7 +284,7 @@ def batches(
 
     About so many rows are `asked` about beside those that they rated. Short columns are never with others.
     """
-    counts = np.diff(indptr)[columns]
+    counts = indptr[columns + 1] - indptr[columns]
     taken = counts if most is None else np.minimum(counts, most)
     order = np.argsort(-taken, kind="stable")
     for part in np.split(order, [int((counts > SHORT).sum())]):
@@ -298,7 +299,7 @@ def batches(
 
 def entries(indptr: Longs, columns: Longs, most: int | None = None) -> Longs:
     """(B, n): of each column its entries, or the `most` of them that are evenly spaced; padded with -1."""
-    counts = np.diff(indptr)[columns][:, None]
+    counts = (indptr[columns + 1] - indptr[columns])[:, None]
     taken = counts if most is None else np.minimum(counts, most)
     turn = np.arange(int(taken.max(initial=0)))
     return np.where(turn < taken, indptr[columns][:, None] + turn * counts // np.maximum(taken, 1), -1)
@@ -423,40 +424,36 @@ def solve_columns(
         if amplitudes.mean:
             solved.linear[some] = np.float32(amplitudes.mean) * weights
     counts = by_column.counts() if only is None else by_column.counts() * only
-    primal = [in_primal(amplitudes.for_column(count), count, space) for count in range(int(counts.max(initial=0)) + 1)]
-    alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)[counts]
+    alone = counts > (MOST_LOCAL if amplitudes.local else _most_in_dual(space))
     whole, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
 
-    def told(parts: Iterable[ColumnBatch]) -> Iterator[ColumnBatch]:
+    def all_batches() -> Iterator[ColumnBatch]:
+        """Long columns first, so that no thread is left with one in the end."""
         nonlocal done
-        for batch in parts:
+        single = (ColumnBatch(at, entries(by_column.indptr, at)) for at in np.flatnonzero(alone)[:, None])
+        others = batches(by_column.indptr, np.flatnonzero(~alone & (counts > 0)), width)
+        for batch in chain(single, others):
             done += float((counts[batch.columns].astype(np.float64) ** 1.5).sum())
             if share_done is not None:
                 share_done(min(done / whole, 1.0))
             yield batch
 
-    def work_alone(batch: ColumnBatch) -> None:
-        column = int(batch.columns[0])
-        found = data.solved_alone(column, amplitudes.for_column(int(counts[column]))).weights()
-        solved.linear[column], solved.cosine[column], solved.bias[column] = found[:3]
-        solved.alpha[batch.places[0]] = found.alpha
-
     def work(batch: ColumnBatch) -> None:
-        own, rated = amplitudes.for_column(batch.places.shape[1]), data.read(batch)
+        own, at, mask = amplitudes.for_column(batch.places.shape[1]), batch.columns, batch.mask
+        if alone[at[0]]:
+            found = data.solved_alone(int(at[0]), own).weights()
+            solved.linear[at], solved.cosine[at], solved.bias[at], solved.alpha[batch.places[0]] = found
+            return
+        rated = data.read(batch)
         _, shrinkage, alpha = solved_batch(KernelParts.inside(rated.projected), rated, own)
         weighted = alpha * shrinkage
         along, directions = ((weighted[:, None] @ part)[:, 0] for part in rated.projected)
-        at, mask = batch.columns, batch.mask
         solved.linear[at] += np.float32(own.taste) * along @ space.factor.T
         solved.cosine[at] = np.float32(own.cosine) * directions
         solved.bias[at] += np.float32(own.bias) * alpha.sum(1)
         solved.alpha[batch.places[mask]] = np.float32(own.local) * weighted[mask]
 
-    indptr = by_column.indptr
-    on_all_cores(
-        work_alone, told(ColumnBatch(at, entries(indptr, at)) for at in np.flatnonzero(alone & (counts > 0))[:, None])
-    )
-    on_all_cores(work, told(batches(indptr, np.flatnonzero(~alone & (counts > 0)), width)))
+    on_all_cores(work, all_batches())
     return solved
 
 
@@ -466,7 +463,7 @@ def solve_columns(
 class KernelParts(NamedTuple):
     """What amplitudes are multiplied by: between some rows and others of each column, (B, m, n).
 
-    Between the same rows there is nothing above the diagonal. The local kernel follows from the cosines.
+    The local kernel follows from the cosines.
     """
 
     taste: Floats
@@ -474,6 +471,7 @@ class KernelParts(NamedTuple):
 
     @classmethod
     def inside(cls, rows: Projected) -> Self:
+        """Between the same rows, with anything above the diagonal."""
         from scipy.linalg import get_blas_funcs
 
         product: Any = get_blas_funcs("syrk", rows)
@@ -505,10 +503,10 @@ class KernelParts(NamedTuple):
         )  # fmt: skip
         return out
 
-    def times(self, vectors: Floats, *, inside: bool) -> Floats:
-        """(3, B, m, k): taste, cosines and the local kernel times vectors (B, n, k); `inside`: as made by `inside`."""
-        found = np.zeros((3, *self.taste.shape[:2], vectors.shape[2]), np.float32)
-        _multiply(self.taste, self.cosine, np.ascontiguousarray(vectors.transpose(0, 2, 1)), found, inside)
+    def times(self, vectors: Floats) -> Floats:
+        """(3, B, m, k): taste, cosines and the local kernel times vectors (B, n, k)."""
+        found = np.empty((3, *self.taste.shape[:2], vectors.shape[2]), np.float32)
+        _multiply(self.taste, self.cosine, np.ascontiguousarray(vectors.transpose(0, 2, 1)), found)
         return found
 
 
@@ -565,31 +563,22 @@ def _combine(
 
 
 @compiled
-def _multiply(taste: Floats, cosine: Floats, vectors: Floats, out: Floats, inside: bool) -> None:
-    """Add parts times vectors (B, k, n) to out (3, B, m, k); `inside`: parts are symmetric, and have a lower half."""
+def _multiply(taste: Floats, cosine: Floats, vectors: Floats, out: Floats) -> None:
+    """Parts times vectors (B, k, n), into out (3, B, m, k)."""
     near = np.empty(taste.shape[2], np.float32)
     for b in range(len(taste)):
         for i in range(taste.shape[1]):
             taste_i, cosine_i = taste[b, i], cosine[b, i]
-            last = i + 1 if inside else len(taste_i)
-            for j in range(last):
+            for j in range(len(near)):
                 near[j] = _near(cosine_i[j])
             for k in range(vectors.shape[1]):
                 vector = vectors[b, k]
                 of_taste, of_cosine, of_local = np.float32(0), np.float32(0), np.float32(0)
-                for j in range(last):
+                for j in range(len(near)):
                     of_taste += taste_i[j] * vector[j]
                     of_cosine += cosine_i[j] * vector[j]
                     of_local += near[j] * vector[j]
-                out[0, b, i, k] += of_taste
-                out[1, b, i, k] += of_cosine
-                out[2, b, i, k] += of_local
-                if inside:
-                    own = vector[i]
-                    for j in range(i):
-                        out[0, b, j, k] += taste_i[j] * own
-                        out[1, b, j, k] += cosine_i[j] * own
-                        out[2, b, j, k] += near[j] * own
+                out[0, b, i, k], out[1, b, i, k], out[2, b, i, k] = of_taste, of_cosine, of_local
 
 
 def cholesky(make: Callable[[], Matrices]) -> Matrices:

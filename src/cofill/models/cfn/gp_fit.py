@@ -277,8 +277,7 @@ class _Batch:
 
     @classmethod
     def of(cls, rated: BatchRead, asked: BatchRead) -> Self:
-        inside = KernelParts.inside(rated.projected)
-        across = KernelParts.between(asked.projected, rated.projected)
+        inside, across = (KernelParts.between(rows.projected, rated.projected) for rows in (rated, asked))
         nothing = (np.empty(0, np.float32),) * 2  # directions are in the kernels now
         return cls(inside, across, *(rows._replace(projected=nothing) for rows in (rated, asked)))
 
@@ -329,7 +328,7 @@ class _Batch:
         weighted = s.shrinkage * s.alpha
         by_ratings = np.stack([weighted, *(of_ratings[name] * weighted for name in of_ratings if name in names)], 2)
         sizes = np.array([own.taste, own.cosine, own.local], np.float32)
-        of_parts = parts.times(by_ratings, inside=parts is self.inside)
+        of_parts = parts.times(by_ratings)
         of_parts *= sizes[:, None, None, None] * shrinkage[:, :, None]
         whole, mean = of_parts.sum(0), np.float32(own.mean) * shrinkage * rows.said
         found = np.zeros((*shrinkage.shape, len(names)), np.float32)
