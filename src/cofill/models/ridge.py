@@ -23,12 +23,7 @@ class FeatureRegression:
 
     @classmethod
     def fit(
-        cls,
-        features: Floats,
-        targets: Floats | Doubles,
-        ratings: Longs,
-        keys: Keys,
-        exchange: Exchange = ALONE,
+        cls, features: Floats, targets: Floats | Doubles, ratings: Longs, keys: Keys, exchange: Exchange = ALONE
     ) -> Self:
         """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
 

@@ -97,8 +97,8 @@ class FitResult:
 
     network: CFNetwork
     scaling: Scaling
-    biases: Biases | None  # with the decoder "process"
-    amplitudes: KernelParams | None  # of that decoder
+    biases: Biases
+    amplitudes: KernelParams | None  # of the decoder "process"
     spread: IntervalCalibration  # of its errors
     history: list[EpochRecord]
     epochs: int  # behind the weights that were kept
@@ -140,7 +140,7 @@ class Part(NamedTuple):
 
     rows: SparseRows
     by_column: SparseRows
-    biases: Biases | None  # with the decoder "process"
+    biases: Biases
     scaling: Scaling
 
 
@@ -191,17 +191,10 @@ def fit_matrix(
     first = (_following_density(settings, rows, portion) if process else settings).changed({"epochs": epochs})
 
     def part_of(rows: SparseRows, by_column: SparseRows) -> Part:
-        biases = None
-        if process:
-            biases = Biases(
-                rows,
-                by_column,
-                settings.mean_damping,
-                row_features=features,
-                column_features=column_features.trained,
-                portion=portion,
-            )
-        return Part(rows, by_column, biases, Scaling.fit(rows, biases, scale, settings, features, portion))
+        about = {"row_features": features, "column_features": column_features.trained}
+        biases = Biases(rows, by_column, settings.mean_damping, **about, portion=portion)
+        scaling = Scaling.fit(rows, biases if process else None, scale, settings, features, portion)
+        return Part(rows, by_column, biases, scaling)
 
     def train(part: Part, epochs: int, validation: ValidationPart | None = None) -> CFNetwork:
         """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
@@ -234,12 +227,12 @@ def fit_matrix(
                 )
                 progress(Step(_NAMES[failure.phase], 0, 1, 0.0, note=note))
 
-    def learn(part: Part, biases: Biases, network: CFNetwork, validation: ValidationPart) -> None:
+    def learn(part: Part, network: CFNetwork, validation: ValidationPart) -> None:
         """The decoder, by what it says of validation ratings."""
         reached = sum(_share_of("search", settings))
         progress(Step(LEARN, 0.0, 1.0, reached))
         decoder = DecoderFit(
-            network, part.scaling, biases, part.rows, part.by_column, row_features, column_features, portion
+            network, part.scaling, part.biases, part.rows, part.by_column, row_features, column_features, portion
         )
         learned = decoder.learn(validation, settings)
         most = None if judging else _ENOUGH_TO_JUDGE
@@ -259,8 +252,8 @@ def fit_matrix(
         rest, validation = hold_out(rows, held_out)
         part = part_of(rest, rest.transpose())
         network = train(part, epochs, validation)
-        if part.biases is not None:
-            learn(part, part.biases, network, validation)
+        if process:
+            learn(part, network, validation)
         if settings.refit:
             del network, part, rest, validation
             state.phase, state.epoch = "train", 0
@@ -270,7 +263,7 @@ def fit_matrix(
     if judging and checkpoint is not None:
         checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
     amplitudes = None
-    if part.biases is not None:
+    if process:
         amplitudes = _usual(first_amplitudes(part.biases, part.scaling, settings, column_features))
         if state.amplitudes is not None:
             amplitudes = KernelParams.from_array(np.array(state.amplitudes))

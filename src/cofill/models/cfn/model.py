@@ -12,7 +12,6 @@ from cofill.config import CFNSettings, Networks, Orientation, Settings, settings
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
 from cofill.exchange import ALONE, Exchange
-from cofill.models.biases import Biases
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.codes import ReadRows
@@ -326,17 +325,8 @@ def fitted_predictor(
 
     Where other processes have other columns, it is part of a predictor, and `known` tells what all columns have.
     """
-    network, scaling = fitted.network, fitted.scaling
-    rows, columns = known.trained, known.trained_columns
-    biases = fitted.biases or Biases(
-        rows,
-        columns,
-        settings.mean_damping,
-        row_features=about[0].trained,
-        column_features=about[1].trained,
-        portion=portion,
-    )
-    first = DecoderFit(network, scaling, biases, rows, columns, *about, portion)
+    network, scaling, biases = fitted.network, fitted.scaling, fitted.biases
+    first = DecoderFit(network, scaling, biases, known.trained, known.trained_columns, *about, portion)
 
     def solved(share: float) -> None:
         progress(Step(SOLVE, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
