@@ -187,7 +187,7 @@ class Expected(NamedTuple):
 
 def _most_in_dual(space: CodeSpace) -> int:
     """Ratings from which on a column without a local kernel is solved for its weights: that is less work."""
-    return 2 * space.factor.shape[1] + 1
+    return 2 * len(space.factor[0]) + 1
 
 
 class Posterior:

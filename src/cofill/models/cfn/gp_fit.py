@@ -47,9 +47,10 @@ from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Portion, Sample, draws_of, draws_of_entries, seed_of, uniform_draws
 from cofill.threads import on_all_cores, one_blas_thread
 
-# Directions in which columns differ the most. With 128, validation ratings of MovieLens-100K, MovieLens-1M and
-# MovieTweetings are predicted between .02 % worse and .02 % better.
-_DIRECTIONS = 64
+# Directions in which columns differ the most. With a local kernel, 128 of them predict validation ratings of
+# MovieLens-100K, MovieLens-1M and MovieTweetings between .02 % worse and .02 % better than 64. Without one, 64 lose
+# .04 % on MovieLens-1M.
+_DIRECTIONS, _MORE_DIRECTIONS = 64, 128
 _COLUMNS_AT_ONCE = 4096
 _DRAWN_AT_ONCE = 500_000  # ratings
 # Columns from which it is learned how weights follow features.
@@ -381,7 +382,13 @@ def first_amplitudes(
 
 
 def code_space(
-    output: Linear, ratings: Longs, features: Floats, codes: Floats, row_counts: Longs, portion: Portion
+    output: Linear,
+    ratings: Longs,
+    features: Floats,
+    codes: Floats,
+    row_counts: Longs,
+    portion: Portion,
+    directions: int = _MORE_DIRECTIONS,
 ) -> CodeSpace:
     """From the trained output weights, how many ratings (columns,) and which features (columns, Q) their columns have,
     and from the codes (rows, width) of rows with so many ratings (rows,).
@@ -411,7 +418,7 @@ def code_space(
     rated = row_counts > 0
     centre = codes[rated].mean(0) if rated.any() else np.zeros(codes.shape[1], np.float32)
     # Those in which columns differ the most are the last.
-    return CodeSpace.of(mean, by_features, factor[:, -_DIRECTIONS:], centre)
+    return CodeSpace.of(mean, by_features, factor[:, -directions:], centre)
 
 
 def _weights_of(output: Linear, columns: Longs) -> Floats:
@@ -441,8 +448,15 @@ class DecoderFit:
         self.left_out = LeaveOneOut.of(network, scaling, rows, row_features, portion.exchange)
         whole = self.left_out.whole()
         self.codes = whole.codes
+        local = scaling.settings.decoder == "process" and scaling.settings.neighbours
         self.space = code_space(
-            network.output, by_column.counts(), column_features.trained, self.codes, self.row_counts, portion
+            network.output,
+            by_column.counts(),
+            column_features.trained,
+            self.codes,
+            self.row_counts,
+            portion,
+            _DIRECTIONS if local else _MORE_DIRECTIONS,
         )
         scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
         self._data = RatedColumns(by_column, scaled, self.space, whole, self.left_out, self._expected)
