@@ -54,14 +54,11 @@ class Predictor:
 
     def users(self, users: Longs) -> Floats:
         """(n, items) for some users at a time."""
-        means: Floats = self.means.overall + self.means.column + self.means.row[users][:, None]
-        return means
+        return self.means.at_rows(users)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         """Every item (items,) for a user known only by these ratings and, where there are any, features (P,)."""
-        about = or_zeros(features, self.user_features.width)
-        means: Floats = self.means.overall + self.means.column + self.means.row_of(items, ratings, about)
-        return means
+        return self.means.of_new_row(items, ratings, or_zeros(features, self.user_features.width), slice(None))
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
         """(n,): as `new_user`, at some items; an algorithm that need not fill in the others is quicker."""
@@ -69,12 +66,7 @@ class Predictor:
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
-        means = self.means
-        predicted: Floats = (
-            means.overall
-            + np.where(users >= 0, means.row[users], means.row_of_nobody())
-            + np.where(items >= 0, means.column[items], means.column_of_nothing())
-        )
+        predicted = self.means.at_pairs(users, items)
         self._fill_entries(predicted, np.flatnonzero((users >= 0) & (items >= 0)), users, items)
         return predicted
 
@@ -149,7 +141,7 @@ class Predictor:
         self.user_features.grow(known.rows)
         self.item_features.grow(known.columns)
         self.user_counts, self.item_counts = grown(self.user_counts, known.rows), grown(self.item_counts, known.columns)
-        means.row, means.column = grown(means.row, known.rows), grown(means.column, known.columns)
+        means.grow(known.rows, known.columns)
         self._make_room()
         return np.arange(old_users, known.rows), np.arange(old_items, known.columns)
 
@@ -160,13 +152,17 @@ class Predictor:
         for user in users.tolist():
             others, ratings = known.row(user)
             self.user_counts[user], about = len(others), self.user_features.values[user]
-            trained = self.user_as_trained(user)
-            means.row[user] = means.trained_row[user] if trained else means.row_of(others, ratings, about)
+            if self.user_as_trained(user):
+                means.reset_row(user)
+            else:
+                means.set_row(user, others, ratings, about)
         for item in items.tolist():
             others, ratings = known.column(item)
             self.item_counts[item], about = len(others), self.item_features.values[item]
-            trained = self.item_as_trained(item)
-            means.column[item] = means.trained_column[item] if trained else means.column_of(others, ratings, about)
+            if self.item_as_trained(item):
+                means.reset_column(item)
+            else:
+                means.set_column(item, others, ratings, about)
         self._follow(users.tolist(), items.tolist())
 
     def _make_room(self) -> None:

@@ -317,6 +317,13 @@ class Shares(NamedTuple):
     features: Doubles  # (m, input columns)
 
 
+def by_input_column(shares: Doubles, widths: tuple[int, ...]) -> Doubles:
+    """(m, features) -> (m, input columns): features of one input column together; none where no widths are known."""
+    if not widths:
+        return np.zeros((len(shares), 0))
+    return np.add.reduceat(shares, np.cumsum([0, *widths[:-1]]), axis=1)
+
+
 def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
     """Shares of the predictions of any model that can fold in: predict everything from some ratings.
 

@@ -86,7 +86,11 @@ class Rated:
     def columns(
         self, space: CodeSpace, expected: Callable[[npt.NDArray[np.int64]], tuple[Floats, Floats]]
     ) -> RatedColumns:
-        return RatedColumns(self.by_column, self.by_column.values, space, self.left_out, expected)
+        return RatedColumns(self.by_column, self.by_column.values, space, self.left_out, expected, no_interactions)
+
+
+def no_interactions(rows: Ints, columns: npt.NDArray[np.int64]) -> Floats:
+    return np.zeros(rows.shape, np.float32)
 
 
 def some_ratings(lengths: list[int], rows: int, seed: int = 0, width: int = WIDTH) -> Rated:

@@ -16,7 +16,6 @@ All of this is in rows and columns of the network; `cfn/predictor.py` answers fo
 """
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
@@ -52,7 +51,10 @@ _NO_ROWS = np.empty(0, np.int32)
 _NO_RATINGS = np.empty(0, np.float32)
 
 # Of what a file keeps, what has a place for each column, or for each rating column by column: shards cut it there.
-BY_COLUMN = ("input.weight", "output.weight", "output.bias", "biases.columns", "decoder.cosine_weights", "decoder.bias")
+BY_COLUMN = (
+    "input.weight", "output.weight", "output.bias", "biases.columns", "biases.column_effects",
+    "decoder.cosine_weights", "decoder.bias",
+)  # fmt: skip
 BY_RATING = ("decoder.alpha",)
 
 _Side = TypeVar("_Side")
@@ -120,7 +122,7 @@ class CFNPredictor(Predictor):
 
         `read`: the rows as all columns read them, in part of a model, which has some of the columns.
         """
-        by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), transposed(biases))
+        by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), biases.transposed())
         super().__init__(by_user[0], scaling.scale, by_user[1], *self._by_network(row_features, column_features))
         self.network, self.scaling, self.decoder = network, scaling, decoder
         self.by_row, self.biases = known, biases
@@ -130,7 +132,7 @@ class CFNPredictor(Predictor):
         network.output.bias = decoder.columns.linear[:, -1]
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
         self.codes = RowCodes(network, scaling, self._space, known, row_features, read)
-        self._own_output = settings.decoder == "network"
+        self.own_output = settings.decoder == "network"
         self._left_out = None if read is None else read.left_out
         self._weights = decoder.columns  # of columns as they stand now, but alpha, which is in the local part
         self._local: LocalPart | None = None
@@ -154,7 +156,7 @@ class CFNPredictor(Predictor):
             for name, array in own.items()
         }
         numbers = {"typical_length": scaling.typical_length}
-        if not self._own_output:
+        if not self.own_output:
             return arrays, numbers | {"unit": scaling.unit}
         arrays |= {"row_means": scaling.means, "mean_by_features": scaling.by_features.slope}
         return arrays, numbers | {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
@@ -178,7 +180,7 @@ class CFNPredictor(Predictor):
         weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
         row_features = row_features or SideFeatures.none(rows)
         column_features = column_features or SideFeatures.none(columns)
-        biases = Biases.restored(taken(weights, "biases."))
+        biases = Biases.restored(taken(weights, "biases."), row_features.trained, column_features.trained)
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
         near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
@@ -265,7 +267,7 @@ class CFNPredictor(Predictor):
     def _moved(self, column: int, rows: Ints, ratings: Floats) -> ColumnWeights:
         """A column that is not as it was trained."""
         found = self._solved(rows, ratings, self.column_features.values[column], column)
-        if not self._own_output or column >= self.network.columns:
+        if not self.own_output or column >= self.network.columns:
             return found
         before = self.by_row.trained_columns.row(column)
         if not np.isin(rows, before[0]).any():  # nothing is left of what it was trained on
@@ -278,7 +280,7 @@ class CFNPredictor(Predictor):
     def _solved(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> ColumnWeights:
         """The weights of a column with these ratings and features (Q,); `column` where it is a known one."""
         found = self._posterior(rows, ratings, features, column)[0].weights()
-        if not self._own_output:
+        if not self.own_output:
             return found
         bias = self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit)
         return found._replace(bias=np.asarray(bias))
@@ -290,16 +292,28 @@ class CFNPredictor(Predictor):
         seen, means = self._seen_by(rows, column)
         targets = self.scaling.down_values(ratings, means)
         amplitudes = self._amplitudes.for_column(len(ratings))
-        return Posterior(self._space, amplitudes, seen, targets, self._expected(features)), seen, targets
+        about = self._expected(features)
+        if (slopes := self.biases.slopes) is not None:
+            together = slopes.interactions(self._inputs_of(rows), slopes.columns.design(features[None])[0])
+            about = about._replace(interactions=together / np.float32(self.scaling.unit))
+        return Posterior(self._space, amplitudes, seen, targets, about), seen, targets
+
+    def _inputs_of(self, rows: Ints) -> Floats:
+        """(n, q): what slopes see of rows that a column has rated: as trained, or now if they came later."""
+        assert self.biases.slopes is not None
+        of_rows = self.biases.slopes.rows
+        inputs, old = of_rows.now(rows)[0], self.codes.was_trained(rows)
+        inputs[old] = of_rows.trained_inputs[rows[old]]
+        return inputs
 
     @property
     def _squashes(self) -> bool:
         """Whether tanh follows what columns say of rows."""
-        return self._own_output and self.network.squash
+        return self.own_output and self.network.squash
 
     def _expected(self, features: Floats) -> Expected:
         weights, biases = expected_of_columns(self._space, self.biases, self.scaling, features[None])
-        return Expected(weights[0], 0.0 if self._own_output else float(biases[0]))
+        return Expected(weights[0], 0.0 if self.own_output else float(biases[0]))
 
     def _seen_by(self, rows: Ints, column: int | None) -> tuple[KernelInputs, Floats]:
         """Rows as a column's ratings of them are seen, and their means (n,), scaled."""
@@ -358,6 +372,13 @@ class CFNPredictor(Predictor):
             said += directions @ columns.cosine.T
         return said
 
+    def _interactions(self, rows: Floats, columns: Floats) -> Floats | np.float32:
+        """(..., n), scaled: what features of rows and columns, by their inputs, add; 0 without slopes."""
+        slopes = self.biases.slopes
+        if slopes is None or not self._amplitudes.interactions:
+            return np.float32(0)
+        return slopes.interactions(rows, columns) * np.float32(self._amplitudes.interactions / self.scaling.unit)
+
     def _ratings(
         self,
         bias: np.float32 | Floats,
@@ -371,20 +392,25 @@ class CFNPredictor(Predictor):
         (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
         """
         unit = np.float32(self.scaling.unit)
-        if not self._own_output:
+        if not self.own_output:
             ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
             return ratings
         fitted = self.biases.overall + deviations + unit * bias
         output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
         return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
-    def _column_at(self, found: ColumnWeights, rated: Ints, at: Ints | slice, *, known: bool) -> Floats:
-        """(rows,), or at some rows: of a column that need not be a known one."""
+    def _column_at(
+        self, found: ColumnWeights, rated: Ints, features: Floats, at: Ints | slice, *, known: bool
+    ) -> Floats:
+        """(rows,), or at some rows: of a column that need not be a known one, with these features (Q,)."""
         now = self.codes.now()
         said = self._said(now.codes[at], now.directions[at], found)
         if self._local is not None:
             said += self._local.of_column(rated, found.alpha)[at]
-        return self._ratings(found.bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
+        bias: Floats | np.float32 = found.bias
+        if (slopes := self.biases.slopes) is not None:
+            bias = bias + self._interactions(slopes.rows.inputs[at], slopes.columns.design(features[None])[0])
+        return self._ratings(bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
@@ -397,8 +423,9 @@ class CFNPredictor(Predictor):
         nothing = (rows >= 0) & (columns < 0)
         if nothing.any():
             asked, place = np.unique(rows[nothing], return_inverse=True)
-            found = self._solved(_NO_ROWS, _NO_RATINGS, np.zeros(self.column_features.width, np.float32), None)
-            predicted[nothing] = self._column_at(found, _NO_ROWS, asked, known=False)[place]
+            unknown = np.zeros(self.column_features.width, np.float32)
+            found = self._solved(_NO_ROWS, _NO_RATINGS, unknown, None)
+            predicted[nothing] = self._column_at(found, _NO_ROWS, unknown, asked, known=False)[place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
         now, shrinkage, known, deviations = (
             self.codes.now(),
@@ -414,9 +441,11 @@ class CFNPredictor(Predictor):
                 said += np.einsum("ij,ij->i", now.directions[row], weights.cosine[column])
             if self._local is not None:
                 said += self._local.at_pairs(row, column)
-            predicted[at] = self._ratings(
-                weights.bias[column], said, shrinkage[row], deviations[row], now.means[row], known[column]
-            )
+            bias = weights.bias[column]
+            if (slopes := self.biases.slopes) is not None:
+                together = self._interactions(slopes.rows.inputs[row][:, None], slopes.columns.inputs[column])
+                bias = bias + np.reshape(together, -1)
+            predicted[at] = self._ratings(bias, said, shrinkage[row], deviations[row], now.means[row], known[column])
         return predicted
 
     # Intervals
@@ -486,17 +515,6 @@ class CFNPredictor(Predictor):
     def _tells_taste(self) -> bool:
         """Where validation ratings did not gain by taste, nothing makes one row or column like another."""
         return self._amplitudes.taste > 0 or self._amplitudes.mean > 0
-
-
-def transposed(means: Biases) -> Biases:
-    """With rows and columns exchanged."""
-    found = copy(means)
-    found.row, found.column = means.column, means.row
-    found.trained_row, found.trained_column = means.trained_column, means.trained_row
-    found.row_damping, found.column_damping = means.column_damping, means.row_damping
-    found.row_variance, found.column_variance = means.column_variance, means.row_variance
-    found.by_row_features, found.by_column_features = means.by_column_features, means.by_row_features
-    return found
 
 
 def rows_and_columns(rows_are: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:

@@ -56,6 +56,8 @@ class KernelParams:
     half: float  # ratings with which a row's shrinkage is a half
     mean: float  # share of what all columns have in common, and of what their features lead one to expect
     features: float  # ratings that a row's side features are worth
+    interactions: float = 0.0  # share of what features of rows and columns say together (`slopes.py`)
+    gate: float = 0.0  # ratings of a row, and of a column, with which biases with slopes count as much
     power: float = 1.0  # how sharply shrinkage rises with the number of a row's ratings
     short: tuple[float, float, float, float] | None = None  # bias, taste, cosine, local of columns with few ratings
 
@@ -210,6 +212,7 @@ class Expected(NamedTuple):
 
     weights: Floats
     bias: float
+    interactions: Floats | float = 0.0  # (n,): with features of the rows that it has rated, scaled
 
 
 def in_primal(amplitudes: KernelParams, ratings: int, space: CodeSpace) -> bool:
@@ -232,7 +235,7 @@ class Posterior:
         if len(targets) > MOST_LOCAL:
             amplitudes = replace(amplitudes, local=0.0)
         self._space, self._amplitudes, self._seen, self._about = space, amplitudes, seen, about
-        self.left = targets - self.prior_mean(seen)
+        self.left = targets - self.prior_mean(seen) - np.float32(amplitudes.interactions) * about.interactions
         self._primal = in_primal(amplitudes, len(targets), space)
         exact, right = seen.exact(), self.left.astype(np.float64)
         if self._primal:

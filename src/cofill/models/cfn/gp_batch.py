@@ -99,6 +99,7 @@ class BatchRead(NamedTuple):
     described: Bools  # (B, n)
     targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
     mask: Bools  # (B, n): padded places are at the end
+    interactions: Floats  # (B, n): what features of the rows and the column say together, scaled
 
     def shrinkage(self, amplitudes: KernelParams) -> Floats:
         """(B, n), 0 in padded places."""
@@ -115,6 +116,8 @@ class RatedColumns:
     # Rows without their ratings of columns: a `codes.LeaveOneOut`.
     left_out: Callable[[Ints, Ints, Floats], LeaveOneOutCodes]
     expected: Callable[[Longs], tuple[Floats, Floats]]  # weights (n, width + 1), biases (n,) of columns by features
+    # Of rows (..., n) and columns (...), scaled: what their features say together.
+    interactions: Callable[[Ints, Longs], Floats]
 
     def read(self, batch: ColumnBatch) -> BatchRead:
         mask = batch.mask
@@ -132,6 +135,7 @@ class RatedColumns:
             without.described.reshape(shape),
             np.where(mask, targets, np.float32(0)),
             mask,
+            self.interactions(self.by_column.indices[places].reshape(shape), batch.columns) * mask,
         )
 
     def solved_alone(self, column: int, amplitudes: KernelParams) -> Posterior:
@@ -143,7 +147,8 @@ class RatedColumns:
         weights, biases = self.expected(np.array([column]))
         start = int(self.by_column.indptr[column])
         targets = self.scaled[start : start + len(rows)] - without.means
-        return Posterior(self.space, amplitudes, seen, targets, Expected(weights[0], float(biases[0])))
+        about = Expected(weights[0], float(biases[0]), self.interactions(rows[None], np.array([column]))[0])
+        return Posterior(self.space, amplitudes, seen, targets, about)
 
 
 def said_by(weights: Floats, codes: Floats) -> Floats:
@@ -242,13 +247,19 @@ class KernelParts(NamedTuple):
         return out
 
 
+def prior_mean(rows: BatchRead, own: KernelParams, shrinkage: Floats) -> Floats:
+    """(B, n): what is expected of columns at rows, beside their biases."""
+    found: Floats = np.float32(own.mean) * shrinkage * rows.said + np.float32(own.interactions) * rows.interactions
+    return found
+
+
 def solved_batch(inside: KernelParts, rated: BatchRead, own: KernelParams) -> tuple[Matrices, Floats, Floats]:
     """The factors of the kernel K between the rows that columns have rated, the shrinkage of these rows (B, n), and for
     each K^-1 times what is not expected of it (B, n).
     """
     shrinkage = rated.shrinkage(own)
     factors = cholesky(inside.combined(own, shrinkage, shrinkage, rated.mask, noise=True))
-    left = rated.targets - np.float32(own.mean) * shrinkage * rated.said
+    left = rated.targets - prior_mean(rated, own, shrinkage)
     return factors, shrinkage, times_inverse(factors, left[:, :, None])[:, :, 0]
 
 

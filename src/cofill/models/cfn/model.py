@@ -29,6 +29,7 @@ from cofill.models.cfn.fit import (
     make_engine,
     validation_entries,
 )
+from cofill.models.cfn.gate import Gated
 from cofill.models.cfn.gp import ColumnWeights, KernelParams
 from cofill.models.cfn.gp_fit import DecoderFit
 from cofill.models.cfn.network import CFNetwork
@@ -86,9 +87,14 @@ class CFN(Recommender):
     @property
     def networks(self) -> dict[Orientation, CFNPredictor]:
         """The predictors of the networks, by what their rows are."""
-        predictor = self.predictor
+        predictor = self._of_networks
         parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
         return {part.rows_are: part for part in parts if isinstance(part, CFNPredictor)}
+
+    @property
+    def _of_networks(self) -> Predictor:
+        """What the networks predict, of one or of both."""
+        return self.predictor.network if isinstance(self.predictor, Gated) else self.predictor
 
     @property
     def network_predictor(self) -> CFNPredictor:
@@ -108,12 +114,12 @@ class CFN(Recommender):
             predictor, fitted = self._learn_one(data, known, fitting, self.orientation)
             self.history = fitted.history
             self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-            return predictor
+            return gated(predictor, predictor)
         # Both are judged by the same ratings.
         flags = np.zeros(by_user.nnz, np.bool_)
         flags[validation_entries(by_user, self.settings, _portion("user", data.ratings))] = True
         held_out = {"user": flags, "item": flags[np.argsort(by_user.indices, kind="stable")]}
-        predictors: dict[Orientation, Predictor] = {}
+        predictors: dict[Orientation, CFNPredictor] = {}
         fits: dict[Orientation, FitResult] = {}
         for side in _SIDES:
             # The file of the second network is not left behind: the first one's is what is resumed from.
@@ -125,7 +131,8 @@ class CFN(Recommender):
         if fitting.checkpoint is not None:
             _second(fitting.checkpoint).unlink(missing_ok=True)
         self.history = [replace(record, rows=side) for side in _SIDES for record in fits[side].history]
-        return self._joined(predictors, fits, by_user, np.flatnonzero(flags))
+        joined = self._joined(predictors, fits, by_user, np.flatnonzero(flags))
+        return gated(joined, *predictors.values())
 
     def _learn_one(
         self,
@@ -197,7 +204,7 @@ class CFN(Recommender):
         predictor, fitted = self._learn_portion(side, known, scale, about, portion, fitting, checkpoint=checkpoint)
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        self._predictor, self._spread = predictor, None
+        self._predictor, self._spread = gated(predictor, predictor), None
 
     def fit_lists(
         self,
@@ -220,7 +227,7 @@ class CFN(Recommender):
 
     def _joined(
         self,
-        predictors: dict[Orientation, Predictor],
+        predictors: dict[Orientation, CFNPredictor],
         fits: dict[Orientation, FitResult],
         rows: SparseRows,
         held_out: Longs,
@@ -290,8 +297,8 @@ class CFN(Recommender):
             of_part, numbers_of_part = part.state()
             arrays |= {f"{side}.{name}": array for name, array in of_part.items()}
             numbers |= {f"{side}.{name}": number for name, number in numbers_of_part.items()}
-        if isinstance(self.predictor, Ensemble):
-            stacking = self.predictor.stacking
+        if isinstance(self._of_networks, Ensemble):
+            stacking = self._of_networks.stacking
             arrays |= {"stacking.coefficients": stacking.coefficients, "stacking.centres": stacking.centres}
         return State(arrays, known_arrays(self.predictor.known), numbers, own_settings)
 
@@ -309,18 +316,20 @@ class CFN(Recommender):
             rows, columns = rows_and_columns(self.orientation, *sizes)
             whole = None if state.rows is None else all_columns(state.rows)
             by_row = known_from(state.ratings, columns, rows, whole).transposed()
-            return restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
+            predictor = restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
+            return gated(predictor, predictor)
         self._own_settings = state.networks
         known, weights = known_from(state.ratings, *sizes), dict(state.weights)
         users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
-        parts: dict[Orientation, Predictor] = {}
+        parts: dict[Orientation, CFNPredictor] = {}
         for side in _SIDES:
             if own := taken(weights, begin := f"{side}."):
                 numbers = {name.removeprefix(begin): n for name, n in state.numbers.items() if name.startswith(begin)}
                 parts[side] = restored(side, own, numbers, known if side == "user" else known.transposed(), None)
-        if len(parts) == 1:
-            return next(iter(parts.values()))
-        return Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
+        joined: Predictor = next(iter(parts.values()))
+        if len(parts) == 2:
+            joined = Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
+        return gated(joined, *parts.values())
 
 
 def fitted_predictor(
@@ -355,6 +364,13 @@ def fitted_predictor(
         share_solved(1.0)
     read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
     return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
+
+
+def gated(predictor: Predictor, *networks: CFNPredictor) -> Predictor:
+    """With biases in the place of the networks where nothing is known; without slopes these say the same by then."""
+    if predictor.means.slopes is None or any(network.own_output for network in networks):
+        return predictor
+    return Gated(predictor, max(network.decoder.amplitudes.gate for network in networks))
 
 
 def _own_output(first: DecoderFit) -> Decoder:

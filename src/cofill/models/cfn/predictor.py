@@ -60,7 +60,10 @@ class UserRows(CFNPredictor):
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_row(self._local.nearest(user), directions[place])
         shrinkage, deviations, means = (part[users][:, None] for part in (self._shrinkage(), self.means.row, now.means))
-        return self._ratings(items.bias, said, shrinkage, deviations, means, self._column_known())
+        bias = items.bias
+        if (slopes := self.biases.slopes) is not None:
+            bias = bias + np.transpose(self._interactions(slopes.rows.inputs[users], slopes.columns.inputs))
+        return self._ratings(bias, said, shrinkage, deviations, means, self._column_known())
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(self.known.columns))
@@ -74,8 +77,11 @@ class UserRows(CFNPredictor):
         said = self._said(code[None], direction, weights)[0]
         if self._local is not None and shrinkage:
             said += self._local.of_row(self._local.nearest_to(direction[0]), direction[0])[asked]
-        deviation = self.biases.row_of(items, ratings, vector)
-        return self._ratings(weights.bias, said, shrinkage, deviation, mean, self._column_known()[asked])
+        deviation, bias = self.biases.row_of(items, ratings, vector), weights.bias
+        if (slopes := self.biases.slopes) is not None:
+            together = self._interactions(slopes.rows.design(vector[None]), slopes.columns.inputs[asked])
+            bias = bias + np.reshape(together, -1)
+        return self._ratings(bias, said, shrinkage, deviation, mean, self._column_known()[asked])
 
     def _shrinkage_of(self, items: Ints, features: Floats | None) -> Floats:
         """(1,): in a user with ratings of these items."""
@@ -110,7 +116,7 @@ class UserRows(CFNPredictor):
         if weights.cosine.shape[1]:
             cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code)
             weight, bias = weight + cosine, bias - cosine @ space.centre
-        believed = np.float32(1) if self._own_output else shrinkage
+        believed = np.float32(1) if self.own_output else shrinkage
         path = along_the_path(
             network,
             row.known.indices,
@@ -127,8 +133,12 @@ class UserRows(CFNPredictor):
         of_mean = of_damped_mean(surplus, vector, scaling.by_features, scaling.damping)
         by_rating = np.tile(of_mean.ratings, (len(items), 1))
         by_rating[:, read] += path.by_input
-        of_network = Shares(by_rating * scaling.unit, (path.by_feature + of_mean.features) * scaling.unit)
-        if self._own_output:
+        by_feature = (path.by_feature + of_mean.features) * scaling.unit
+        if (slopes := self.biases.slopes) is not None:
+            together = slopes.columns.inputs[items, 1:] @ slopes.coefficients[1:, 1:]
+            by_feature += slopes.rows.design.shares(vector, self._amplitudes.interactions * together)
+        of_network = Shares(by_rating * scaling.unit, by_feature)
+        if self.own_output:
             base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.row_of_nobody()
             difference, believed = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
         else:
@@ -158,14 +168,17 @@ class ItemRows(CFNPredictor):
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_column(*self._local.alpha_of(user))
         bias, known = weights.bias[:, None], self._column_known()[users][:, None]
+        if (slopes := self.biases.slopes) is not None:
+            bias = bias + self._interactions(slopes.rows.inputs, slopes.columns.inputs[users])
         return self._ratings(bias, said, self._shrinkage(), self.means.column, now.means, known)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(None))
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
-        found = self._solved(items, ratings, or_zeros(features, self.column_features.width), None)
-        return self._column_at(found, items, asked, known=len(ratings) > 0 or features is not None)
+        vector = or_zeros(features, self.column_features.width)
+        found = self._solved(items, ratings, vector, None)
+        return self._column_at(found, items, vector, asked, known=len(ratings) > 0 or features is not None)
 
     def new_user_interval_radius(
         self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
@@ -200,13 +213,20 @@ class ItemRows(CFNPredictor):
         by_rating = gain * (targets - expected(seen, *of_nothing)[:, 0])
         # What the ratings tell is taken off what the features had led one to expect.
         of_bias = means.by_row_features.slope[:-1, 0] / np.float32(unit)
-        slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self._own_output else of_bias
+        slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self.own_output else of_bias
         by_feature = (expected(asked, *slope) - gain @ expected(seen, *slope)) * vector
+        if (slopes := self.biases.slopes) is not None:
+            share = self._amplitudes.interactions / unit * slopes.coefficients[1:, 1:].T
+            of_asked, of_seen = (
+                slopes.columns.design.shares(vector, inputs[:, 1:] @ share)
+                for inputs in (slopes.rows.inputs[items], self._inputs_of(given.others))
+            )
+            by_feature = by_feature + of_asked - gain @ of_seen
         if self._squashes:
             steepness = secant(start, start + by_rating.sum(1) + by_feature.sum(1))[:, None]
             start, by_rating, by_feature = np.tanh(start), by_rating * steepness, by_feature * steepness
         shrinkage, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
-        if self._own_output:
+        if self.own_output:
             shrinkage = self._shrinkage()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
             base = means.overall + means.column[items] + means.row_of_nobody()
             difference = scaling.unclipped(start.astype(np.float32), now.means[items]) - base
