@@ -15,6 +15,7 @@ from cofill.exchange import ALONE
 from cofill.models import slopes as module
 from cofill.models.bias_models import Means
 from cofill.models.biases import Biases
+from cofill.models.rng import Portion
 from cofill.models.slopes import Design, Slopes, fit_slopes
 
 Floats = npt.NDArray[np.float32]
@@ -57,6 +58,7 @@ def fit(rows: SparseRows, row_features: Floats, column_features: Floats, damping
         column_features,
         overall=float(values.mean()),
         spread=float(values.var()),
+        portion=Portion.of(rows),
         damping=damping,
     )
 
@@ -178,13 +180,16 @@ def test_a_given_damping_is_that_of_deviations() -> None:
         assert found.noise / side.covariance[0, 0] == pytest.approx(20, rel=1e-6)
 
 
-def test_wide_features_are_reduced_to_where_they_vary_most() -> None:
+def test_wide_features_are_reduced_to_where_they_vary_most_and_to_what_tells_most() -> None:
     rng = np.random.default_rng(0)
-    wide = (rng.normal(size=(500, 5)) @ rng.normal(size=(5, 90)) + 0.01 * rng.normal(size=(500, 90))).astype(np.float32)
-    design = Design.of(wide, np.ones(500, np.int64), ALONE)
-    assert design.width == 1 + module._MOST_DIRECTIONS
-    kept = design(wide)[:, 1:]
-    assert kept.var() * kept.shape[1] == pytest.approx(wide.var(0).sum(), rel=0.01)
+    wide = (rng.normal(size=(500, 5)) @ rng.normal(size=(5, 90)) + 0.1 * rng.normal(size=(500, 90))).astype(np.float32)
+    hidden = wide @ np.linalg.svd(wide)[2][-20:].sum(0)  # where they hardly vary
+    means = 0.5 * hidden / hidden.std() + rng.normal(0, 0.1, 500)
+    counts, keys = np.full(500, 20, np.int64), np.arange(500, dtype=np.uint64)
+    kept = Design.of(wide, counts, means, keys, ALONE)(wide)[:, 1:]
+    assert kept.shape[1] == module._MOST_DIRECTIONS
+    assert kept[:, :-1].var(0).sum() == pytest.approx(wide.var(0).sum(), rel=0.05)
+    assert np.corrcoef(kept[:, -1], hidden)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize("constant", [True, False])

@@ -75,7 +75,7 @@ class Biases:
                 overall=float(self.overall),
                 spread=spread,
                 damping=damping,
-                exchange=together,
+                portion=portion,
             )
             main_effects = self.slopes.main_effects()
         self.by_row_features, self.by_column_features = (

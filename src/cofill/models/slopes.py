@@ -26,12 +26,15 @@ import numpy.typing as npt
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
+from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Keys, Portion
 from cofill.threads import on_all_cores
 
 _ROUNDS = 5
 # Directions of features that are kept of either side: B and the inverses stay small.
-_MOST_DIRECTIONS = 40
+_MOST_DIRECTIONS = 32
 _LEAST_VARIANCE = 1e-9
+_IDS_AT_ONCE = 4096
 # Where variances begin, as shares of the variance of the ratings, and how many rows the beginning counts for.
 _FIRST_ROW, _FIRST_COLUMN, _FIRST_SLOPE, _FIRST_EFFECT, _FIRST_NOISE = 0.1, 0.2, 0.02, 0.01, 0.8
 _WORTH = 5.0
@@ -50,20 +53,31 @@ class Design:
     directions: Floats  # (P, k)
 
     @classmethod
-    def of(cls, features: Floats, counts: Longs, exchange: Exchange) -> Self:
-        """From the features and numbers of ratings of ids, of which other processes have others."""
+    def of(cls, features: Floats, counts: Longs, means: Doubles, keys: Keys, exchange: Exchange) -> Self:
+        """From the features, numbers of ratings and means of ids, of which other processes have others.
+
+        Where there are too many features, the directions in which they vary most are kept, and one more: what a ridge
+        regression of the means on all of them makes of them.
+        """
         weights = np.where(features.any(1), counts, 0).astype(np.float64)
         width = features.shape[1]
         moments = np.zeros((width + 1, width))
-        some = np.flatnonzero(weights)
-        x = features[some].astype(np.float64)
-        moments[0], moments[1:] = weights[some] @ x, (x * weights[some, None]).T @ x
+        for first in range(0, len(features), _IDS_AT_ONCE):
+            x, w = features[first : first + _IDS_AT_ONCE].astype(np.float64), weights[first : first + _IDS_AT_ONCE]
+            moments[0] += w @ x
+            moments[1:] += (x * w[:, None]).T @ x
         exchange.sum_(moments)
         count = max(total(exchange, weights.sum())[0], 1.0)
         mean = moments[0] / count
-        values, vectors = np.linalg.eigh(moments[1:] / count - np.outer(mean, mean))
+        covariance = moments[1:] / count - np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(covariance)
         kept = values > _LEAST_VARIANCE * max(values.max(initial=0.0), 1e-30)
-        directions = vectors[:, kept][:, -_MOST_DIRECTIONS:] if kept.sum() > _MOST_DIRECTIONS else np.eye(width)
+        directions: Doubles = np.eye(width)
+        if width > _MOST_DIRECTIONS:
+            regression = FeatureRegression.fit(features, means[:, None], counts, keys, exchange).slope[:-1, 0]
+            spread = float(regression @ covariance @ regression)
+            told = regression * (values.max() / spread) ** 0.5 if spread > 0 else regression
+            directions = np.column_stack([vectors[:, kept][:, 1 - _MOST_DIRECTIONS :], told])
         return cls(mean.astype(np.float32), np.asarray(directions, np.float32))
 
     @property
@@ -245,18 +259,24 @@ def fit_slopes(
     *,
     overall: float,
     spread: float,
+    portion: Portion,
     damping: float | None = None,
-    exchange: Exchange = ALONE,
 ) -> Slopes:
     """From ratings row by row and column by column, of variance `spread`.
 
     Of a row every process sees some ratings, of a column one process sees all.
     """
+    exchange = portion.exchange
     row_counts, column_counts = exchange.sum_(by_row.counts()), by_column.counts()
-    of_rows, of_columns = (
-        Design.of(row_features, row_counts, ALONE),
-        Design.of(column_features, column_counts, exchange),
+    row_means, column_means = (
+        sums / np.maximum(counts, 1) - overall * (counts > 0)
+        for sums, counts in (
+            (exchange.sum_(by_row.row_sums(by_row.values)), row_counts),
+            (by_column.row_sums(by_column.values), column_counts),
+        )
     )
+    of_rows = Design.of(row_features, row_counts, row_means, portion.row_keys, ALONE)
+    of_columns = Design.of(column_features, column_counts, column_means, portion.column_keys, exchange)
     f, g = of_rows(row_features), of_columns(column_features)
     rows = _Fit(by_row, row_counts, f, g, overall, _FIRST_ROW * spread, spread, damping, exchange, ALONE)
     columns = _Fit(by_column, column_counts, g, f, overall, _FIRST_COLUMN * spread, spread, damping, ALONE, exchange)
