@@ -1,190 +1,242 @@
-"""What side information changes on MovieLens-1M: random splits by popularity of the films, new films, new people.
+"""What side information changes: warm, cold and both, with and without it, beside myFM with the same features.
 
-    COFILL_DATA=folder python benchmarks/side_information.py              everything: about an hour on two cores
-    COFILL_DATA=folder python benchmarks/side_information.py random half  only these
+    COFILL_DATA=folder python benchmarks/side_information.py                           everything: hours
+    COFILL_DATA=folder python benchmarks/side_information.py --sets ml-100k --splits cold-items --models item item+f
 
-random, half   train on 90 % or 50 % of the ratings, without and with side information
-cold-items     all ratings of a tenth of the films are held out
-cold-users     all ratings of a tenth of the users are held out
-five           as cold-items, and half of the other films keep only five ratings each; what they lost is a second test
+Sets: ml-100k, ml-1m and ml-1m-300k (300,000 of its ratings) with genres, year, age, sex and occupation; ml-1m-texts
+also with people, country, language and plot (movie-texts.csv) and tags (ml-10m-side/tags.dat) from the folder; demo,
+the world of `cofill demo`, and demo-wide, also with its tags and friends; featured, a world whose tastes follow
+features.
+Splits: random 90/10; half; cold-items and cold-users, all ratings of a tenth of them; cold-both, ratings of those users
+of those items; five, as cold-items with five ratings of each item of half of the others, which are the test part.
+Models: means; item, user and both, a CFN of that orientation; myfm (rank 12, 200 rounds; 8 and 120 from 200,000 ratings
+on). +f: with side information.
 
-Side information: users.dat and movies.dat, and from the same folder the tags of MovieLens-10M (ml-10m-side/tags.dat)
-and movie-texts.csv. Splits have the seeds 0 to 4. Every run is appended to --keep, and what is there is not run again.
-Every test rating counts, and no test part chooses anything.
+Splits have the seeds 0 to --seeds - 1. Every run is appended to --keep, and what is there is not run again. Every test
+rating counts, and no test part chooses anything. The fifth of the items with the fewest ratings is measured, too.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import os
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from cofill import CFN, Ratings, evaluate, load_dataset, split
+from any_data_sets import featured
+from cofill import CFN, Ratings, load_dataset, split
 from cofill.cli.options import name_and_value
 from cofill.data.datasets import UnpublishedFileWarning, side_information
+from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
-from cofill.evaluation import Evaluation, Interval
-from cofill.models.biases import Biases
+from cofill.evaluation import Interval
+from cofill.models.bias_models import Means
 
-EXPERIMENTS = ("random", "half", "cold-items", "cold-users", "five")
-ORIENTATIONS = ("item", "user")
-Parts = dict[str, Ratings]
+SETS = ("ml-100k", "ml-1m-300k", "ml-1m", "ml-1m-texts", "demo", "demo-wide", "featured")
+SPLITS = ("random", "half", "cold-items", "cold-users", "cold-both", "five")
+MODELS = ("means", "means+f", "item", "item+f", "user", "user+f", "both", "both+f", "myfm", "myfm+f")
+Doubles = npt.NDArray[np.float64]
+Described = tuple[Ratings, Features | None, Features | None]
+"""Ratings, and features of users and of items."""
 
 
 @cache
-def features() -> tuple[Features, Features]:
-    """Of items and of users."""
-    own = side_information("ml-1m", quiet=True)
+def described(name: str) -> Described:
+    if name.startswith("demo"):
+        return demo(wide=name == "demo-wide")
+    own = side_information("ml-100k" if name == "ml-100k" else "ml-1m", quiet=True)
+    ratings = load_dataset("ml-100k" if name == "ml-100k" else "ml-1m", quiet=True)
+    if name == "ml-1m-300k":
+        ratings = ratings.select(np.random.default_rng(0).permutation(len(ratings)) < 300_000)
+    if name != "ml-1m-texts":
+        return ratings, own.users, own.items
     folder = Path(os.environ["COFILL_DATA"])
     tags = Features.read(folder / "ml-10m-side" / "tags.dat", kind="tags")
     texts = Features.read(folder / "ml-1m" / "movie-texts.csv")
     assert own.items is not None
-    assert own.users is not None
-    return Features.join([own.items, tags, texts]), own.users
+    return ratings, own.users, Features.join([own.items, tags, texts])
+
+
+def demo(*, wide: bool) -> Described:
+    made = make_world(users=1500, items=800, ratings=150_000, seed=0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = made.write(Path(name) / "world")
+        items, users = (
+            [Features.read(folder / "movies.csv", columns={"title": "skip"})],
+            [Features.read(folder / "users.csv")],
+        )
+        if wide:
+            items.append(Features.read(folder / "tags.csv"))
+            users.append(Features.read(folder / "friends.csv", kind="links", name="friends"))
+    return made.ratings, Features.join(users), Features.join(items)
 
 
 @cache
-def all_ratings() -> Ratings:
-    return load_dataset("ml-1m", quiet=True)
+def parts(name: str, kind: str, seed: int) -> tuple[Ratings, Ratings, Features | None, Features | None]:
+    """Training and test part, and features of users and of items."""
+    if name == "featured":
+        made = featured(False, seed)
+        return made.train, made.test, made.user_features, made.item_features
+    ratings, users, items = described(name)
+    if kind in ("random", "half"):
+        train, test = split(ratings, "random", 0.9 if kind == "random" else 0.5, seed)
+    elif kind == "five":
+        train, test = five_each(split(ratings, "cold-items", 0.9, seed)[0], np.random.default_rng(seed))
+    elif kind == "cold-both":
+        rng = np.random.default_rng(seed)
+        user, item = (rng.random(len(ids)) < 0.1 for ids in (ratings.users, ratings.items))
+        of_user, of_item = user[ratings.user_index], item[ratings.item_index]
+        train, test = ratings.select(~of_user & ~of_item), ratings.select(of_user & of_item)
+    else:
+        train, test = split(ratings, "cold-items" if kind == "cold-items" else "cold-users", 0.9, seed)
+    return train, test, users, items
 
 
-def parts(experiment: str, seed: int) -> tuple[Ratings, Parts]:
-    """The training part, and each test part by its name."""
-    ratings = all_ratings()
-    if experiment in ("random", "half"):
-        train, test = split(ratings, "random", 0.9 if experiment == "random" else 0.5, seed)
-        return train, {"test": test}
-    if experiment == "cold-users":
-        train, test = split(ratings, "cold-users", 0.9, seed)
-        return train, {"cold users": test}
-    train, test = split(ratings, "cold-items", 0.9, seed)
-    if experiment == "cold-items":
-        return train, {"cold films": test}
-    kept = five_each(train, np.random.default_rng(seed))
-    return train.select(kept), {"cold films": test, "films with five ratings": train.select(~kept)}
-
-
-def five_each(ratings: Ratings, rng: np.random.Generator) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """(n,): all ratings of one half of the films, and five of each film of the other half."""
+def five_each(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+    """All ratings of one half of the items and five of each item of the other half; and what these lost."""
     cut = rng.permutation(len(ratings.items))[: len(ratings.items) // 2]
     order = rng.permutation(len(ratings))
-    order = order[np.argsort(ratings.item_index[order], kind="stable")]  # by film, in random order within one
-    films = ratings.item_index[order]
-    place = np.arange(len(order)) - np.searchsorted(films, films)  # among the ratings of its film
+    order = order[np.argsort(ratings.item_index[order], kind="stable")]  # by item, in random order within one
+    items = ratings.item_index[order]
+    place = np.arange(len(order)) - np.searchsorted(items, items)  # among the ratings of its item
     kept = np.zeros(len(ratings), np.bool_)
-    kept[order] = ~np.isin(films, cut) | (place < 5)
-    return kept
+    kept[order] = ~np.isin(items, cut) | (place < 5)
+    return ratings.select(kept), ratings.select(~kept)
 
 
-def runs(chosen: list[str], seeds: int) -> Iterator[dict[str, Any]]:
-    for experiment in chosen:
-        variants = ("plain", "side") if experiment in ("random", "half") else ("means", "side")
-        for seed in range(seeds):
-            for variant in variants:
-                for orientation in ORIENTATIONS if variant != "means" else ("item",):
-                    yield {"experiment": experiment, "seed": seed, "variant": variant, "orientation": orientation}
+def pairs(ratings: Ratings) -> list[tuple[Any, Any]]:
+    users, items = ratings.users.array()[ratings.user_index], ratings.items.array()[ratings.item_index]
+    return list(zip(users.tolist(), items.tolist(), strict=True))
 
 
 def measured(run: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """RMSE of one run on each of its test parts."""
-    train, tests = parts(run["experiment"], run["seed"])
-    started = time.perf_counter()
-    if run["variant"] == "means":
-        results = {name: _rmse_of_means(train, test) for name, test in tests.items()}
-        overall = float(train.values.mean())
-        everybody = {name: float(np.sqrt(np.mean((test.values - overall) ** 2))) for name, test in tests.items()}
-        return run | {"rmse": results, "everybody": everybody}
-    items, users = features() if run["variant"] == "side" else (None, None)
-    model = CFN(orientation=run["orientation"], seed=run["seed"], **settings)
-    model.fit(train, item_features=items, user_features=users)
-    seconds = time.perf_counter() - started
-    found: dict[str, Evaluation] = {name: evaluate(model, test) for name, test in tests.items()}
+    """RMSE of one run."""
+    train, test, users, items = parts(run["set"], run["split"], run["seed"])
+    name, seed = run["model"].removesuffix("+f"), run["seed"]
+    if not run["model"].endswith("+f"):
+        users = items = None
+    started, used = time.perf_counter(), time.process_time()
+    if name == "myfm":
+        predicted: npt.NDArray[np.floating] = by_myfm(train, test, users, items, seed)
+    else:
+        model = Means() if name == "means" else CFN(orientation=name, seed=seed, **settings)
+        model.fit(train, user_features=users, item_features=items)
+        predicted = model.predict(pairs(test))
+    errors = np.clip(predicted, *train.scale) - test.values
+    counts = np.bincount(train.item_index, minlength=len(train.items))
+    asked = train.items.find(test.items.array())[test.item_index]
+    rare = np.where(asked >= 0, counts[asked], 0) <= np.quantile(counts[counts > 0], 0.2)
     return run | {
-        "rmse": {name: result.rmse for name, result in found.items()},
-        "clusters": {name: [cluster.rmse for cluster in result.clusters] for name, result in found.items()},
-        "seconds": seconds,
-        **model.measures,
+        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "rarest fifth": float(np.sqrt(np.mean(errors[rare] ** 2))) if rare.any() else None,
+        "ratings": len(train),
+        "seconds": time.perf_counter() - started,
+        "processor seconds": time.process_time() - used,
     }
 
 
-def _rmse_of_means(train: Ratings, test: Ratings) -> float:
-    rows, columns = train.rows("item"), train.rows("user")
-    no_rows, no_columns = (np.zeros((count, 0), np.float32) for count in (rows.rows, rows.columns))
-    means = Biases(rows, columns, 7.0, row_features=no_rows, column_features=no_columns)
-    predicted = means.overall + means.row[test.item_index] + means.column[test.user_index]
-    return float(np.sqrt(np.mean((np.clip(predicted, *train.scale) - test.values) ** 2)))
+def by_myfm(train: Ratings, test: Ratings, users: Features | None, items: Features | None, seed: int) -> Doubles:
+    """Ids, where they have ratings, and features, where they are known, of either side as relation blocks."""
+    from scipy import sparse
 
+    from peer_libraries.with_myfm import imported
 
-def table(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Lines of Markdown."""
-
-    def of(experiment: str, variant: str, orientation: str) -> list[dict[str, Any]]:
-        wanted = (experiment, variant, orientation)
-        found = [r for r in results if (r["experiment"], r["variant"], r["orientation"]) == wanted]
-        return sorted(found, key=lambda r: int(r["seed"]))
-
-    def shown(values: list[float], digits: int = 4, unit: str = "") -> str:
-        return Interval.of(values).text(digits, unit)
-
-    for experiment, share in (("random", "90/10"), ("half", "50/50")):
-        for orientation in ORIENTATIONS:
-            plain, side = of(experiment, "plain", orientation), of(experiment, "side", orientation)
-            if not plain or len(plain) != len(side):
-                continue
-            yield f"\n{share}, rows are {orientation}s, {len(plain)} splits\n"
-            yield "| films, from the least rated | plain | with side information | improvement |"
-            yield "|---|---|---|---|"
-            for cluster in (None, *range(5)):
-                pairs = [
-                    (p["rmse"]["test"], s["rmse"]["test"])
-                    if cluster is None
-                    else (p["clusters"]["test"][cluster], s["clusters"]["test"][cluster])
-                    for p, s in zip(plain, side, strict=True)
-                ]
-                name = "all" if cluster is None else f"{cluster * 20} to {cluster * 20 + 20} %"
-                gains = [(1 - s / p) * 100 for p, s in pairs]
-                yield (
-                    f"| {name} | {shown([p for p, _ in pairs])} | {shown([s for _, s in pairs])} "
-                    f"| {shown(gains, 2, ' %')} |"
+    library = imported()
+    blocks: list[tuple[Any, ...]] = []
+    groups: list[int] = []
+    for side, features in (("user", users), ("item", items)):
+        ids = getattr(train, f"{side}s")
+        index = getattr(train, f"{side}_index")
+        asked = ids.find(getattr(test, f"{side}s").array())
+        known = np.isin(np.arange(len(ids)), index)
+        eye = sparse.diags(known.astype(np.float64), format="csr")
+        of_test = sparse.vstack([eye, sparse.csr_matrix((1, len(ids)))], format="csr")[asked]
+        parts: list[tuple[Any, ...]] = [(eye, of_test)]
+        groups.append(len(ids))
+        if features is not None:
+            parts.append(
+                tuple(
+                    sparse.csr_matrix(features.aligned(some), dtype=np.float64)
+                    for some in (ids, getattr(test, f"{side}s"))
                 )
-    cold = [(e, name) for e in EXPERIMENTS[2:] for name in (of(e, "means", "item") or [{"rmse": {}}])[0]["rmse"]]
-    if cold:
-        yield "\n| | everybody's mean | fitted means | rows are items | rows are users | better than the means |"
-        yield "|---|---|---|---|---|---|"
-    for experiment, name in cold:
-        means = of(experiment, "means", "item")
-        sides = {o: [r["rmse"][name] for r in of(experiment, "side", o)] for o in ORIENTATIONS}
-        if any(len(values) != len(means) for values in sides.values()):
-            continue
-        fitted, everybody = [r["rmse"][name] for r in means], [r["everybody"][name] for r in means]
-        gains = [
-            shown([(1 - s / m) * 100 for s, m in zip(sides[o], fitted, strict=True)], 1, " %") for o in ORIENTATIONS
-        ]
-        label = f"{name}, half of the others with five" if experiment == "five" and name == "cold films" else name
-        yield (
-            f"| {label} | {shown(everybody)} | {shown(fitted)} "
-            f"| {shown(sides['item'])} | {shown(sides['user'])} | {gains[0]} and {gains[1]} |"
+            )
+            groups.append(features.width)
+        blocks.append(
+            tuple(
+                library.RelationBlock(
+                    places.astype(np.int64), sparse.hstack([part[at] for part in parts], format="csr")
+                )
+                for at, places in enumerate((index, getattr(test, f"{side}_index")))
+            )
         )
+    rank, rounds = (8, 120) if len(train) > 200_000 else (12, 200)
+    model = library.MyFMRegressor(rank=rank, random_seed=seed)
+    with contextlib.redirect_stderr(io.StringIO()):  # its progress bar
+        model.fit(
+            None, train.values.astype(np.float64), X_rel=[block[0] for block in blocks], group_shapes=groups,
+            n_iter=rounds, n_kept_samples=rounds - 5,
+        )  # fmt: skip
+    found: Doubles = model.predict(None, [block[1] for block in blocks])
+    return found
+
+
+def table(results: list[dict[str, Any]], models: list[str]) -> Iterator[str]:
+    """Lines of Markdown: the mean over the splits that all of a row's models have, and the best one's name."""
+    yield "| set | split | splits | " + " | ".join(models) + " |"
+    yield "|---" * (len(models) + 3) + "|"
+    for name in SETS:
+        for kind in SPLITS:
+            rows = {
+                model: {
+                    r["seed"]: r["rmse"] for r in results if (r["set"], r["split"], r["model"]) == (name, kind, model)
+                }
+                for model in models
+            }
+            seeds = sorted(set.intersection(*(set(row) for row in rows.values() if row))) if any(rows.values()) else []
+            if seeds:
+                cells = [Interval.of([row[seed] for seed in seeds]).text() if row else "" for row in rows.values()]
+                yield f"| {name} | {kind} | {len(seeds)} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="*", choices=EXPERIMENTS, default=EXPERIMENTS, metavar="EXPERIMENT")
-    parser.add_argument("--seeds", type=int, default=5, help="splits of each experiment (default 5)")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
+    parser.add_argument("--splits", nargs="+", choices=SPLITS, default=list(SPLITS), metavar="SPLIT")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
+    parser.add_argument("--seeds", type=int, default=3, help="splits of each kind (default 3)")
     parser.add_argument("--keep", type=Path, default=Path("side-information.jsonl"), help="finished runs, a line each")
-    parser.add_argument("--set", action="append", type=name_and_value, default=[], metavar="NAME=VALUE")
+    parser.add_argument("--json", action="store_true", help="print all runs as JSON instead of a table")
+    parser.add_argument(
+        "--set", action="append", type=name_and_value, default=[], metavar="NAME=VALUE", help="of a CFN"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore", UnpublishedFileWarning)
-    keys = ("experiment", "seed", "variant", "orientation")
+    keys = ("set", "split", "seed", "model")
     lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep.exists() else []
     results = [json.loads(line) for line in lines]
-    todo = list(runs(list(options.experiments), options.seeds))
+    models = list(options.models)
+    if find_spec("myfm") is None and any(model.startswith("myfm") for model in models):
+        print("myfm is not installed: it is missing in the table", file=sys.stderr)
+        models = [model for model in models if not model.startswith("myfm")]
+    todo = [
+        dict(zip(keys, (name, kind, seed, model), strict=True))
+        for name in options.sets
+        for kind in options.splits
+        if name != "featured" or kind == "random"
+        for seed in range(options.seeds)
+        for model in models
+    ]
     for number, run in enumerate(todo, 1):
         if any(all(done[key] == run[key] for key in keys) for done in results):
             continue
@@ -192,8 +244,9 @@ def main() -> None:
         results.append(result)
         with options.keep.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
-        print(f"{number} of {len(todo)}: {' '.join(str(run[key]) for key in keys)}: {result['rmse']}", flush=True)
-    print("\n".join(table(results)))
+        told = f"{number} of {len(todo)}: {' '.join(str(run[key]) for key in keys)}: {result['rmse']:.4f}"
+        print(told, file=sys.stderr, flush=True)
+    print(json.dumps(results, indent=1) if options.json else "\n".join(table(results, models)))
 
 
 if __name__ == "__main__":

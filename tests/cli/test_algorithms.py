@@ -54,8 +54,9 @@ def test_wrong_calls(run: Run, world: Path, tmp_path: Path) -> None:
     assert run(*call, "--resume").err == (
         "cofill: means keeps no checkpoints, so there is nothing to resume; leave out --resume\n"
     )
-    assert run(*call, "--item-features", world / "items.csv").err == (
-        "cofill: means makes no use of side information; leave out --item-features\n"
+    other = ("train", world / "ratings.csv", "--algorithm", "als-wr", "--out", tmp_path / "m")
+    assert run(*other, "--item-features", world / "items.csv").err == (
+        "cofill: als-wr makes no use of side information; leave out --item-features\n"
     )
     result = run("train", world / "ratings.csv", "--algorithm", "magic", "--out", tmp_path / "m")
     assert result.code == 2

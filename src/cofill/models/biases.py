@@ -1,5 +1,6 @@
 """Biases (baseline predictor): overall mean plus deviations of users and items, of learned variance."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +11,14 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.observed import Arrays
 from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Keys, Portion
+from cofill.models.rng import Portion
+from cofill.models.slopes import Slopes, fit_slopes
 
 # With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4
 # With learned ones: turns go on until the dampings move by less than this share.
 _SETTLED = 1e-4
-_MOST_TURNS = 20  # between two regressions on features, which are dear
-_MOST_REGRESSIONS = 6
+_MOST_TURNS = 100
 # Where learning begins, and where it stays if ratings tell nothing: none, all alike, or never two of a row.
 _USUAL_DAMPING = 7.0
 _LARGEST_DAMPING = 1e6
@@ -33,9 +34,12 @@ class Biases:
     it had `row_damping` ratings more, which say what its features lead one to expect. That is zero where there are
     none, and a cold one has nothing else. Columns have a `column_damping` of their own.
 
+    With features, `slopes` add how they go together: what is predicted then is that of a linear mixed model, of which
+    these deviations have the main effects alone. A network learns what deviations leave over.
+
     Dampings that are not given are learned (empirical Bayes): deviations and noise are taken to be normal, their
     variances are found by mean-field EM, and row_damping = noise / row_variance. So the more rows differ, the less
-    they are damped. Variances are of what deviations exceed the expected ones by.
+    they are damped. Variances are of what deviations exceed the expected ones by, which `slopes` have found.
 
     Later ratings change both, but a row is always compared with the columns as they were in the training, and a column
     with the rows: so the order in which ratings come makes no difference.
@@ -59,18 +63,37 @@ class Biases:
         apart = trained.values.astype(np.float64) - summed / max(count, 1)
         spread = total(together, float(apart @ apart))[0] / max(count, 1)
         del apart
-        # Of a row every process sees some ratings, of a column one process sees all.
-        rows = _Side(trained, row_features, self.overall, portion.row_keys, ratings=together, ids=ALONE)
-        columns = _Side(
-            trained_columns, column_features, self.overall, portion.column_keys, ratings=ALONE, ids=together
+        constant = spread <= _LEAST_SPREAD * max(1.0, float(self.overall) ** 2)
+        self.slopes: Slopes | None = None
+        main_effects = np.zeros(row_features.shape[1] + 1), np.zeros(column_features.shape[1] + 1)
+        if (row_features.shape[1] or column_features.shape[1]) and not constant:
+            self.slopes = fit_slopes(
+                trained,
+                trained_columns,
+                row_features,
+                column_features,
+                overall=float(self.overall),
+                spread=spread,
+                damping=damping,
+                portion=portion,
+            )
+            main_effects = self.slopes.main_effects()
+        self.by_row_features, self.by_column_features = (
+            FeatureRegression(slope[:, None].astype(np.float32)) for slope in main_effects
         )
-        if damping is None and spread <= _LEAST_SPREAD * max(1.0, float(self.overall) ** 2):
+        # Of a row every process sees some ratings, of a column one process sees all.
+        of_rows, of_columns = (
+            by.expected(features)[:, 0].astype(np.float64)
+            for by, features in ((self.by_row_features, row_features), (self.by_column_features, column_features))
+        )
+        rows = _Side(trained, of_rows, self.overall, ratings=together, ids=ALONE)
+        columns = _Side(trained_columns, of_columns, self.overall, ratings=ALONE, ids=together)
+        if damping is None and constant:
             damping = _USUAL_DAMPING
         spread = max(spread, _LEAST_SPREAD)
         learned = _learn(rows, columns, spread) if damping is None else _settle(rows, columns, spread, damping)
         self.noise, self.row_variance, self.column_variance = learned.noise, learned.row, learned.column
         self.row_damping, self.column_damping = rows.damping, columns.damping
-        self.by_row_features, self.by_column_features = rows.by_features, columns.by_features
         self.trained_row = rows.deviations.astype(np.float32)
         self.trained_column = columns.deviations.astype(np.float32)
         self.row, self.column = self.trained_row.copy(), self.trained_column.copy()  # as they stand now
@@ -84,11 +107,12 @@ class Biases:
             "columns": self.trained_column,
             "by_row_features": self.by_row_features.slope,
             "by_column_features": self.by_column_features.slope,
+            **(self.slopes.arrays() if self.slopes is not None else {}),
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays) -> "Biases":
-        """From what a file kept."""
+    def restored(cls, arrays: Arrays, row_features: Floats, column_features: Floats) -> "Biases":
+        """From what a file kept, and the features of the training."""
         means = object.__new__(cls)
         overall, *numbers = (float(number) for number in arrays["numbers"])
         means.overall = np.float32(overall)
@@ -97,7 +121,96 @@ class Biases:
         means.by_row_features = FeatureRegression(arrays["by_row_features"])
         means.by_column_features = FeatureRegression(arrays["by_column_features"])
         means.row, means.column = means.trained_row.copy(), means.trained_column.copy()
+        means.slopes = None
+        if "coefficients" in arrays:
+            means.slopes = Slopes.restored(arrays, overall, row_features, column_features)
         return means
+
+    def transposed(self) -> "Biases":
+        """With rows and columns exchanged."""
+        found = copy(self)
+        found.row, found.column = self.column, self.row
+        found.trained_row, found.trained_column = self.trained_column, self.trained_row
+        found.row_damping, found.column_damping = self.column_damping, self.row_damping
+        found.row_variance, found.column_variance = self.column_variance, self.row_variance
+        found.by_row_features, found.by_column_features = self.by_column_features, self.by_row_features
+        found.slopes = None if self.slopes is None else self.slopes.transposed()
+        return found
+
+    # What is predicted by biases alone
+
+    def at_rows(self, rows: Longs) -> Floats:
+        """(n, columns): ratings of some rows."""
+        if self.slopes is not None:
+            return self.slopes.of(self.slopes.rows.inputs[rows], self.slopes.rows.effects[rows])
+        found: Floats = self.overall + self.column + self.row[rows][:, None]
+        return found
+
+    def at_pairs(self, rows: Ints, columns: Ints) -> Floats:
+        """(n,): ratings at pairs; an index of -1 is an id that was never seen."""
+        if self.slopes is not None:
+            return self.slopes.at_pairs(rows, columns)
+        found: Floats = (
+            self.overall
+            + np.where(rows >= 0, self.row[rows], self.row_of_nobody())
+            + np.where(columns >= 0, self.column[columns], self.column_of_nothing())
+        )
+        return found
+
+    def of_new_row(self, columns: Ints, ratings: Floats, features: Floats, asked: Ints | slice) -> Floats:
+        """(n,): ratings, at the columns that are asked for, of a row known only by these ratings and features (P,)."""
+        if self.slopes is not None:
+            inputs, effects = self.slopes.row_of(columns, ratings, features)
+            return np.asarray(self.slopes.of(inputs[None], effects[None], asked)[0])
+        found: Floats = self.overall + self.column[asked] + self.row_of(columns, ratings, features)
+        return found
+
+    def shares(self, columns: Ints, ratings: Floats, features: Floats, asked: Ints) -> tuple[Doubles, Doubles]:
+        """(m, n) and (m, P): what the ratings and features of a row add to its predictions at m columns."""
+        if self.slopes is not None:
+            return self.slopes.shares(columns, ratings, features, asked)
+        surplus = ratings - self.overall - _usual(columns, self.trained_column)
+        by_rating = surplus.astype(np.float64) / max(len(ratings) + self.row_damping, 1)
+        return np.tile(by_rating, (len(asked), 1)), np.zeros((len(asked), len(features)))
+
+    # Changes
+
+    def grow(self, rows: int, columns: int) -> None:
+        """Make room for at least so many rows and columns."""
+        self.row, self.column = _grown(self.row, rows), _grown(self.column, columns)
+        if self.slopes is not None:
+            self.slopes.rows.grow(rows)
+            self.slopes.columns.grow(columns)
+
+    def set_row(self, row: int, columns: Ints, ratings: Floats, features: Floats) -> None:
+        """A row has other ratings or features than before."""
+        self.row[row] = self.row_of(columns, ratings, features)
+        if self.slopes is not None:
+            side = self.slopes.rows
+            side.inputs[row], side.effects[row] = self.slopes.row_of(columns, ratings, features)
+
+    def set_column(self, column: int, rows: Ints, ratings: Floats, features: Floats) -> None:
+        """A column has other ratings or features than before."""
+        self.column[column] = self.column_of(rows, ratings, features)
+        if self.slopes is not None:
+            side = self.slopes.columns
+            side.inputs[column], side.effects[column] = self.slopes.transposed().row_of(rows, ratings, features)
+
+    def reset_row(self, row: int) -> None:
+        """A row is as it was trained."""
+        self.row[row] = self.trained_row[row]
+        if self.slopes is not None:
+            side = self.slopes.rows
+            side.inputs[row], side.effects[row] = side.trained_inputs[row], side.trained_effects[row]
+
+    def reset_column(self, column: int) -> None:
+        """A column is as it was trained."""
+        self.column[column] = self.trained_column[column]
+        if self.slopes is not None:
+            side = self.slopes.columns
+            side.inputs[column], side.effects[column] = side.trained_inputs[column], side.trained_effects[column]
+
+    # Deviations
 
     def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The deviation of a row with these ratings and features (P,)."""
@@ -120,12 +233,22 @@ class Biases:
     def _deviation(
         self, others: Ints, ratings: Floats, trained: Floats, expected: np.float32, damping: float
     ) -> np.float32:
-        usual = np.zeros(len(others), np.float32)
-        old = others < len(trained)
-        usual[old] = trained[others[old]]
         total = len(ratings) + damping
-        sums = (ratings - self.overall - usual).sum(dtype=np.float64) + damping * expected
+        sums = (ratings - self.overall - _usual(others, trained)).sum(dtype=np.float64) + damping * expected
         return np.float32(sums / total if total > 0 else expected)
+
+
+def _usual(others: Ints, trained: Floats) -> Floats:
+    """(n,): deviations in the training; of what came later none."""
+    usual = np.zeros(len(others), np.float32)
+    old = others < len(trained)
+    usual[old] = trained[others[old]]
+    return usual
+
+
+def _grown(deviations: Floats, count: int) -> Floats:
+    more = max(count - len(deviations), 0)
+    return np.concatenate([deviations, np.zeros(more, np.float32)]) if more else deviations
 
 
 @dataclass(frozen=True)
@@ -150,31 +273,26 @@ class _Side:
     """
 
     def __init__(
-        self, known: SparseRows, features: Floats, overall: np.float32, keys: Keys, *, ratings: Exchange, ids: Exchange
+        self, known: SparseRows, expected: Doubles, overall: np.float32, *, ratings: Exchange, ids: Exchange
     ) -> None:
-        self._known, self._features, self._overall = known, features, float(overall)
-        self._keys, self._together, self._ids = keys, ratings, ids
+        """`expected` (rows,) are deviations by features."""
+        self._known, self._expected, self._overall = known, expected, float(overall)
+        self._together, self._ids = ratings, ids
         self._counts = ratings.sum_(known.counts())
         self.rated = self._counts > 0
         rated, self.ratings = total(ids, self.rated.sum(), self._counts.sum())
         self.rated_count = int(rated)
         self.damping = _USUAL_DAMPING
-        self.by_features = FeatureRegression(np.zeros((features.shape[1] + 1, 1), np.float32))
-        self._expected: Doubles = np.zeros(known.rows)
         self.deviations: Doubles = np.zeros(known.rows)
         self.error = 0.0  # sum of the squares of what is left of all ratings
 
-    def fit(self, others: Doubles, *, regress: bool) -> None:
-        """The damped deviation of each row, given those of the columns; how they follow features stays or is fitted."""
+    def fit(self, others: Doubles) -> None:
+        """The damped deviation of each row, given those of the columns."""
         known, counts = self._known, self._counts
         sums, squares = np.zeros(known.rows), np.zeros(known.rows)
         add_up(known.indptr, known.indices, known.values, self._overall, others, sums, squares)
         self._together.sum_(sums)
         self._together.sum_(squares)
-        if regress:
-            targets = (sums / np.maximum(counts, 1))[:, None]
-            self.by_features = FeatureRegression.fit(self._features, targets, counts, self._keys, self._ids)
-            self._expected = self.by_features.expected(self._features)[:, 0].astype(np.float64)
         totals = counts + self.damping
         found = np.divide(sums + self.damping * self._expected, totals, out=self._expected.copy(), where=totals > 0)
         self.deviations = found
@@ -212,7 +330,7 @@ def _settle(rows: _Side, columns: _Side, spread: float, damping: float) -> _Vari
     rows.damping = columns.damping = damping
     variances = _Variances.at_first(spread)
     for _ in range(_TURNS):
-        _turn(rows, columns, regress=True)
+        _turn(rows, columns)
         variances = _variances_of(rows, columns, variances.noise, spread)
     return variances
 
@@ -220,31 +338,27 @@ def _settle(rows: _Side, columns: _Side, spread: float, damping: float) -> _Vari
 def _learn(rows: _Side, columns: _Side, spread: float) -> _Variances:
     """Fit both sides, and their dampings too."""
     variances = _Variances.at_first(spread)
-    for _ in range(_MOST_REGRESSIONS):
-        for turn in range(_MOST_TURNS):
-            _turn(rows, columns, regress=turn == 0)
-            variances = _variances_of(rows, columns, variances.noise, spread)
-            found = [min(variances.noise / part, _LARGEST_DAMPING) for part in (variances.row, variances.column)]
-            moved = max(abs(rows.damping / found[0] - 1), abs(columns.damping / found[1] - 1))
-            if moved < _SETTLED:
-                break  # with the dampings that deviations were fitted with
-            rows.damping, columns.damping = found
-        if moved < _SETTLED and turn == 0:
-            break  # also after another regression
+    for _ in range(_MOST_TURNS):
+        _turn(rows, columns)
+        variances = _variances_of(rows, columns, variances.noise, spread)
+        found = [min(variances.noise / part, _LARGEST_DAMPING) for part in (variances.row, variances.column)]
+        if max(abs(rows.damping / found[0] - 1), abs(columns.damping / found[1] - 1)) < _SETTLED:
+            break  # with the dampings that deviations were fitted with
+        rows.damping, columns.damping = found
     else:
-        rows.fit(columns.deviations, regress=False)
+        rows.fit(columns.deviations)
     return variances
 
 
-def _turn(rows: _Side, columns: _Side, *, regress: bool) -> None:
-    columns.fit(rows.deviations, regress=regress)
+def _turn(rows: _Side, columns: _Side) -> None:
+    columns.fit(rows.deviations)
     # What could be added to all columns and taken off all rows would take many turns to find its place.
     row_weight, column_weight = (rows.damping, columns.damping) if rows.damping + columns.damping > 0 else (1.0, 1.0)
     shift = row_weight * rows.surprise() - column_weight * columns.surprise()
     columns.deviations[columns.rated] += shift / max(
         row_weight * rows.rated_count + column_weight * columns.rated_count, 1e-9
     )
-    rows.fit(columns.deviations, regress=regress)
+    rows.fit(columns.deviations)
 
 
 def _variances_of(rows: _Side, columns: _Side, noise: float, spread: float) -> _Variances:

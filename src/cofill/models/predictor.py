@@ -36,6 +36,13 @@ class Shares(NamedTuple):
     features: Doubles  # (m, input columns)
 
 
+def by_input_column(shares: Doubles, widths: tuple[int, ...]) -> Doubles:
+    """(m, features) -> (m, input columns): features of one input column together; none where no widths are known."""
+    if not widths:
+        return np.zeros((len(shares), 0))
+    return np.column_stack([part.sum(1) for part in np.split(shares, np.cumsum(widths[:-1], dtype=int), axis=1)])
+
+
 class Predictor:
     """Predictions in ratings, not clipped to the scale, that follow every added rating and feature.
 
@@ -85,14 +92,11 @@ class Predictor:
 
     def users(self, users: Longs) -> Floats:
         """(n, items) for some users at a time."""
-        means: Floats = self.means.overall + self.means.column + self.means.row[users][:, None]
-        return means
+        return self.means.at_rows(users)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         """Every item (items,) for a user known only by these ratings and, where there are any, features (P,)."""
-        about = or_zeros(features, self.user_features.width)
-        means: Floats = self.means.overall + self.means.column + self.means.row_of(items, ratings, about)
-        return means
+        return self.means.of_new_row(items, ratings, or_zeros(features, self.user_features.width), slice(None))
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
         """(n,): as `new_user`, at some items; an algorithm that need not fill in the others is quicker."""
@@ -100,12 +104,7 @@ class Predictor:
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
-        means = self.means
-        predicted: Floats = (
-            means.overall
-            + np.where(users >= 0, means.row[users], means.row_of_nobody())
-            + np.where(items >= 0, means.column[items], means.column_of_nothing())
-        )
+        predicted = self.means.at_pairs(users, items)
         self._fill_entries(predicted, np.flatnonzero((users >= 0) & (items >= 0)), users, items)
         return predicted
 
@@ -220,7 +219,7 @@ class Predictor:
         known.grow(users, items)
         self.user_features.grow(known.rows)
         self.item_features.grow(known.columns)
-        means.row, means.column = grown(means.row, known.rows), grown(means.column, known.columns)
+        means.grow(known.rows, known.columns)
         self._make_room()
         return np.arange(old_users, known.rows), np.arange(old_items, known.columns)
 
@@ -229,11 +228,15 @@ class Predictor:
         known, means = self.known, self.means
         users, items = np.unique(users), np.unique(items)
         for user in users.tolist():
-            trained, about = self.user_as_trained(user), self.user_features.values[user]
-            means.row[user] = means.trained_row[user] if trained else means.row_of(*known.row(user), about)
+            if self.user_as_trained(user):
+                means.reset_row(user)
+            else:
+                means.set_row(user, *known.row(user), self.user_features.values[user])
         for item in items.tolist():
-            trained, about = self.item_as_trained(item), self.item_features.values[item]
-            means.column[item] = means.trained_column[item] if trained else means.column_of(*known.column(item), about)
+            if self.item_as_trained(item):
+                means.reset_column(item)
+            else:
+                means.set_column(item, *known.column(item), self.item_features.values[item])
         self._follow(users.tolist(), items.tolist())
 
     def _make_room(self) -> None:

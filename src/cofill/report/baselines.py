@@ -45,10 +45,7 @@ class MeansAlone:
 
     def predictions(self, users: Ints, items: Ints) -> Floats:
         """Of pairs by index; of somebody or something unknown (-1) it knows no more than what is usual."""
-        means = self._means
-        row = np.where(users >= 0, means.row[users], means.row_of_nobody())
-        column = np.where(items >= 0, means.column[items], means.column_of_nothing())
-        return np.clip(means.overall + row + column, *self._scale).astype(np.float32)
+        return np.clip(self._means.at_pairs(users, items), *self._scale).astype(np.float32)
 
 
 def fitted_ease(model: Recommender, known: Ratings) -> EASE | None:

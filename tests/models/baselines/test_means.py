@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from cofill import Ratings, algorithm
-from cofill.errors import DataError
 from cofill.models.baselines.als_wr import ALSWR
 from cofill.models.bias_models import Means
 from tests.models.contract import ModelContract, parts, rmse, rmse_of_means
@@ -26,10 +25,6 @@ class TestContract(ModelContract):
         assert rmse(Means().fit(train).predict(test), test.values) == pytest.approx(
             rmse_of_means(train, test), abs=2e-3
         )
-
-    def test_features_are_refused(self) -> None:
-        with pytest.raises(DataError, match="Means makes no use of side information; leave the features out"):
-            Means().fit(parts().train, item_features={1: {"genre": "Drama"}})
 
 
 class Mine(Means):

@@ -90,9 +90,13 @@ class Rated:
     def columns(
         self, space: CodeSpace, expected: Callable[[npt.NDArray[np.int64]], tuple[Floats, Floats]]
     ) -> RatedColumns:
-        return RatedColumns(
-            self.by_column, self.by_column.values, space, no_long_rows(self.by_column.columns), self.left_out, expected
-        )
+        whole = no_long_rows(self.by_column.columns)
+        values = self.by_column.values
+        return RatedColumns(self.by_column, values, space, whole, self.left_out, expected, no_interactions)
+
+
+def no_interactions(rows: Ints, columns: npt.NDArray[np.int64]) -> Floats:
+    return np.zeros(rows.shape, np.float32)
 
 
 def some_ratings(lengths: list[int], rows: int, seed: int = 0, width: int = WIDTH) -> Rated:

@@ -297,7 +297,7 @@ def test_every_algorithm_explains(name: str, user: Any) -> None:
 
 def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are least unusual; the others have the amounts that they have anyway."""
-    model = baseline("means")
+    model = baseline("als-wr")
     ratings = {item: 0.5 + item % 10 / 2 for item in range(1, 21)}
     one_by_one = amounts(why(model, ratings, 50))
     monkeypatch.setattr(cofill.models.predictor, "_ONE_BY_ONE", 3)
@@ -341,4 +341,4 @@ def test_what_cannot_be_explained() -> None:
     with pytest.raises(DataError, match=r"^features describe a new user, and 1 is an id"):
         why(model, 1, 1, features=PERSON)
     with pytest.raises(DataError, match="cannot use the features of a new user"):
-        why(baseline("means"), {}, 1, features=PERSON)
+        why(baseline("als-wr"), {}, 1, features=PERSON)

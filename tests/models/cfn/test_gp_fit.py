@@ -11,9 +11,9 @@ from cofill.models.cfn.codes import CodeSpace, EncodedRows
 from cofill.models.cfn.gp import Expected, KernelInputs, KernelParams, Posterior, RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.rng import Portion
-from tests.models.cfn.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, some_codes, some_space
+from tests.models.cfn.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, no_interactions, some_codes, some_space
 
-NAMES = ["bias", "taste", "cosine", "local", "half", "mean", "power", "features"]
+NAMES = ["bias", "taste", "cosine", "local", "half", "mean", "power", "features", "interactions"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class World:
         def of(columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
             return expected[0][columns], expected[1][columns]
 
-        data = RatedColumns(self.by_column, self.by_column.values, space, self.whole, self.left_out, of)
+        values = self.by_column.values
+        data = RatedColumns(self.by_column, values, space, self.whole, self.left_out, of, no_interactions)
         portion = Portion.of(self.by_column.transpose())
         return Lesson(data, self.held_out, self.whole, portion.row_keys, portion, 0)
 
@@ -67,7 +68,8 @@ def some_world(
     column, row = np.nonzero(known)
     chosen = np.zeros(len(row), np.bool_)
     chosen[rng.permutation(len(row))[:asked]] = True
-    held_out = HeldOut(row[chosen], column[chosen].astype(np.int32), values[column[chosen], row[chosen]])
+    asked_values = values[column[chosen], row[chosen]]
+    held_out = HeldOut(row[chosen], column[chosen].astype(np.int32), asked_values, np.zeros_like(asked_values))
     row, column = row[~chosen], column[~chosen]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=columns))]).astype(np.int64)
     by_column = SparseRows(indptr, row.astype(np.int32), values[column, row], rows)
@@ -92,8 +94,14 @@ def some_expected(columns: int) -> tuple[Floats, Floats]:
 def test_slopes_are_those_of_finite_differences(seed: int) -> None:
     space = some_space(seed, features=2)
     world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30, seed=seed)
-    own = replace(AMPLITUDES, power=1.3, features=2.0)
+    own = replace(AMPLITUDES, power=1.3, features=2.0, interactions=0.7)
     batch = read_batch(world, space, some_expected(12))
+    rng = np.random.default_rng(seed)
+    rated, asked = (
+        rows._replace(interactions=(rng.normal(size=rows.mask.shape) * rows.mask).astype(np.float32))
+        for rows in (batch.rated, batch.asked)
+    )
+    batch = replace(batch, rated=rated, asked=asked)
     squares = batch.squares(own, NAMES)
     there = batch.asked.mask
     for place, name in enumerate(NAMES):

@@ -42,19 +42,19 @@ def test_each_half_is_predicted_by_what_the_other_has_taught() -> None:
     assert set(in_half) == {0, 1}
     by_one, by_other = (judged_by_halves(first, Learned(x, (x, x)), part, SETTINGS)[0] for x in (ONE, OTHER))
     assert np.abs(by_one - by_other).max() > 0.1
-    crossed, spread, rmse = judged_by_halves(first, Learned(ONE, (ONE, OTHER)), part, SETTINGS)
+    crossed, spread, rmse, _ = judged_by_halves(first, Learned(ONE, (ONE, OTHER)), part, SETTINGS)
     np.testing.assert_array_equal(crossed, np.where(in_half == 0, by_one, by_other))
     assert rmse == pytest.approx(float(np.sqrt(np.mean((crossed - part.ratings) ** 2))), rel=1e-5)
     # What was learned from all columns tells how uncertain predictions are, and nothing else.
-    again, others, _ = judged_by_halves(first, Learned(OTHER, (ONE, OTHER)), part, SETTINGS)
+    again, others, _, _ = judged_by_halves(first, Learned(OTHER, (ONE, OTHER)), part, SETTINGS)
     np.testing.assert_array_equal(again, crossed)
     assert others.as_array().tolist() != spread.as_array().tolist()
 
 
 def test_of_many_ratings_those_of_some_columns_are_enough() -> None:
     first, part, learned = decoder(), everything(), Learned(ONE, (ONE, OTHER))
-    whole, _, rmse = judged_by_halves(first, learned, part, SETTINGS)
-    some, _, of_some = judged_by_halves(first, learned, part, SETTINGS, most=len(whole) // 2)
+    whole, _, rmse, _ = judged_by_halves(first, learned, part, SETTINGS)
+    some, _, of_some, _ = judged_by_halves(first, learned, part, SETTINGS, most=len(whole) // 2)
     assert 0 < len(some) < len(whole)
     assert len(some) % ROWS == 0  # of whole columns
     assert np.abs(some[:, None] - whole).min(1).max() < 1e-5  # the same ones

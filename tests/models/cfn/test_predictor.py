@@ -183,7 +183,7 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
     for found in (model.user(nobody), model.new_user(*NOTHING)):
         np.testing.assert_allclose(found, stranger, rtol=0, atol=1e-5)
     # The decoder's biases are posterior means beside tastes, the fitted ones without.
-    near = 1e-5 if model._own_output else 0.3
+    near = 1e-5 if model.own_output else 0.3
     assert np.abs(means.overall + means.row_of_nobody() + means.column - stranger).max() < near
     strange = model.entries(every_user, np.full(of.users, -1, np.int32))
     np.testing.assert_allclose(model.entries(every_user, np.full(of.users, of.items - 1, np.int32)), strange, atol=1e-5)

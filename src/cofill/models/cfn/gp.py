@@ -76,6 +76,8 @@ class KernelParams:
     half: float  # ratings with which a row's shrinkage is a half
     mean: float  # share of what all columns have in common, and of what their features lead one to expect
     features: float  # ratings that a row's side features are worth
+    interactions: float = 0.0  # share of what features of rows and columns say together (`slopes.py`)
+    gate: float = 0.0  # ratings of a row, and of a column, with which biases with slopes count as much
     power: float = 1.0  # how sharply shrinkage rises with the number of a row's ratings
     short: tuple[float, float, float, float] | None = None  # bias, taste, cosine, local of columns with few ratings
 
@@ -183,6 +185,7 @@ class Expected(NamedTuple):
 
     weights: Floats
     bias: float
+    interactions: Floats | float = 0.0  # (n,): with features of the rows that it has rated, scaled
 
 
 def _most_in_dual(space: CodeSpace) -> int:
@@ -205,7 +208,7 @@ class Posterior:
         if len(targets) > MOST_LOCAL:
             amplitudes = replace(amplitudes, local=0.0)
         self._space, self._amplitudes, self._seen, self._about = space, amplitudes, seen, about
-        self.left = targets - self.prior_mean(seen)
+        self.left = targets - self.prior_mean(seen) - np.float32(amplitudes.interactions) * about.interactions
         self._primal = not amplitudes.local and len(targets) > _most_in_dual(space)
         exact, right = seen.exact(), self.left.astype(np.float64)
         if self._primal:
@@ -318,6 +321,7 @@ class BatchRead(NamedTuple):
     described: Bools  # (B, n)
     targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
     mask: Bools  # (B, n): padded places are at the end
+    interactions: Floats  # (B, n): what features of the rows and the column say together, scaled
 
     def shrinkage(self, amplitudes: KernelParams) -> Floats:
         """(B, n), 0 in padded places."""
@@ -334,6 +338,8 @@ class RatedColumns:
     whole: EncodedRows  # all rows, with all of their ratings
     left_out: Callable[[Ints, Ints, Floats], EncodedRows]  # rows without their ratings of columns: `codes.LeaveOneOut`
     expected: Callable[[Longs], tuple[Floats, Floats]]  # weights (n, width + 1), biases (n,) of columns by features
+    # Of rows (..., n) and columns (...), scaled: what their features say together.
+    interactions: Callable[[Ints, Longs], Floats]
 
     @cached_property
     def _long(self) -> tuple[Longs, Floats]:
@@ -366,7 +372,8 @@ class RatedColumns:
         mask, shape = batch.mask, batch.places.shape
         places = np.maximum(batch.places, 0).ravel()
         columns = np.repeat(batch.columns, shape[1]).astype(np.int32)
-        centred, rows = self.seen(self.by_column.indices[places], columns, places)
+        indices = self.by_column.indices[places]
+        centred, rows = self.seen(indices, columns, places)
         along, directions = self.space.split(centred)
         weights, biases = self.expected(batch.columns)
         targets = (self.scaled[places] - rows.means).reshape(shape) - biases[:, None]
@@ -378,6 +385,7 @@ class RatedColumns:
             rows.described.reshape(shape),
             np.where(mask, targets, np.float32(0)),
             mask,
+            self.interactions(indices.reshape(shape), batch.columns) * mask,
         )
 
     def solved_alone(self, column: int, amplitudes: KernelParams) -> Posterior:
@@ -390,7 +398,7 @@ class RatedColumns:
             found = found._replace(codes=np.zeros((len(rows), len(self.space.centre)), np.float32))
         shrinkage = amplitudes.shrinkage(found.counts, found.described)
         seen = KernelInputs(found.codes, *self.space.split(centred), shrinkage)
-        about = Expected(weights[0], float(biases[0]))
+        about = Expected(weights[0], float(biases[0]), self.interactions(rows[None], np.array([column]))[0])
         return Posterior(self.space, amplitudes, seen, self.scaled[places] - found.means, about)
 
 
@@ -510,13 +518,19 @@ class KernelParts(NamedTuple):
         return found
 
 
+def prior_mean(rows: BatchRead, own: KernelParams, shrinkage: Floats) -> Floats:
+    """(B, n): what is expected of columns at rows, beside their biases."""
+    found: Floats = np.float32(own.mean) * shrinkage * rows.said + np.float32(own.interactions) * rows.interactions
+    return found
+
+
 def solved_batch(inside: KernelParts, rated: BatchRead, own: KernelParams) -> tuple[Matrices, Floats, Floats]:
     """The factors of the kernel K between the rows that columns have rated, the shrinkage of these rows (B, n), and for
     each K^-1 times what is not expected of it (B, n).
     """
     shrinkage = rated.shrinkage(own)
     factors = cholesky(lambda: inside.combined(own, shrinkage, shrinkage, rated.mask, noise=True))
-    left = rated.targets - np.float32(own.mean) * shrinkage * rated.said
+    left = rated.targets - prior_mean(rated, own, shrinkage)
     return factors, shrinkage, times_inverse(factors, left[:, :, None])[:, :, 0]
 
 

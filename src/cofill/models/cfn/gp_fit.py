@@ -35,6 +35,7 @@ from cofill.models.cfn.gp import (
     RatedColumns,
     batches,
     expected_of_columns,
+    prior_mean,
     said_by,
     solve_columns,
     solved_batch,
@@ -80,6 +81,7 @@ class HeldOut(NamedTuple):
     rows: Longs
     columns: Ints
     targets: Floats
+    interactions: Floats  # what features of rows and columns say together, scaled
 
 
 class Learned(NamedTuple):
@@ -110,7 +112,9 @@ class Lesson:
     views: int = 1  # in which every row is asked about
 
     def learn(
-        self, first: KernelParams, names: Sequence[str] = ("bias", "taste", "cosine", "local", "half", "mean")
+        self,
+        first: KernelParams,
+        names: Sequence[str] = ("bias", "taste", "cosine", "local", "half", "mean", "interactions"),
     ) -> Learned:
         """Those of the `names`, from where they begin."""
         exchange, halves = self.portion.exchange, halves_of(self.seed, self.portion)
@@ -176,6 +180,7 @@ class Lesson:
                 self.rows.described[rows],
                 (held_out.targets[places] - biases[:, None]) * mask,
                 mask,
+                held_out.interactions[places] * mask,
             )
             return _Batch.of(self.data.read(batch), asked)
 
@@ -290,7 +295,7 @@ class _Batch:
         asked, asked_shrinkage = self.asked, self.asked.shrinkage(amplitudes)
         factors, shrinkage, alpha = solved_batch(self.inside, self.rated, amplitudes)
         kernel = self.across.combined(amplitudes, asked_shrinkage, shrinkage, self.rated.mask)
-        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + np.float32(amplitudes.mean) * asked_shrinkage * asked.said
+        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + prior_mean(asked, amplitudes, asked_shrinkage)
         return _Solved(factors, shrinkage, alpha, kernel, asked_shrinkage, (predicted - asked.targets) * asked.mask)
 
     def squares(self, amplitudes: KernelParams, names: Sequence[str]) -> Doubles:
@@ -339,6 +344,8 @@ class _Batch:
                 found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.mask
             elif name == "mean":
                 found[:, :, place] = mean
+            elif name == "interactions":
+                found[:, :, place] = np.float32(own.interactions) * rows.interactions
             elif name in changes:
                 shrinking += 1
                 found[:, :, place] = changes[name] * (whole[:, :, 0] + mean) + whole[:, :, shrinking]
@@ -378,6 +385,7 @@ def first_amplitudes(
         half=3.0,
         mean=0.3 if column_features.width else 0.0,
         features=0.0,
+        interactions=0.3 if biases.slopes is not None else 0.0,
     )
 
 
@@ -459,11 +467,20 @@ class DecoderFit:
             _DIRECTIONS if local else _MORE_DIRECTIONS,
         )
         scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
-        self._data = RatedColumns(by_column, scaled, self.space, whole, self.left_out, self._expected)
+        of_columns = self._expected, self._interactions
+        self._data = RatedColumns(by_column, scaled, self.space, whole, self.left_out, *of_columns)
 
     def _expected(self, columns: Longs) -> tuple[Floats, Floats]:
         """Weights (n, width + 1) and biases (n,), scaled, of columns by their features."""
         return expected_of_columns(self.space, self.biases, self.scaling, self.column_features.trained[columns])
+
+    def _interactions(self, rows: Ints | Longs, columns: Ints | Longs) -> Floats:
+        """(..., n), scaled: what features of rows (..., n) and columns (...) say together."""
+        slopes = self.biases.slopes
+        if slopes is None:
+            return np.zeros(rows.shape, np.float32)
+        together = slopes.interactions(slopes.rows.trained_inputs[rows], slopes.columns.trained_inputs[columns])
+        return together / np.float32(self.scaling.unit)
 
     @one_blas_thread()
     def learn(self, validation: ValidationPart, settings: CFNSettings) -> Learned:
@@ -472,7 +489,12 @@ class DecoderFit:
         rows, columns = validation.entry_rows, validation.entry_columns
         lesson = Lesson(
             self._data,
-            HeldOut(rows, columns, scaling.down_values(validation.ratings, scaling.means[rows])),
+            HeldOut(
+                rows,
+                columns,
+                scaling.down_values(validation.ratings, scaling.means[rows]),
+                self._interactions(rows[:, None], columns)[:, 0],
+            ),
             self._data.whole,
             self.portion.row_keys,
             self.portion,
@@ -559,7 +581,7 @@ class DecoderFit:
         targets = scaling.down_values(validation.ratings[asked], encoded.means[rows])
         thin = replace(
             lesson,
-            held_out=HeldOut(rows, validation.entry_columns[asked], targets),
+            held_out=HeldOut(rows, validation.entry_columns[asked], targets, lesson.held_out.interactions[asked]),
             rows=encoded,
             row_keys=np.tile(lesson.row_keys[needed], len(views)),
             views=len(views),

@@ -25,6 +25,7 @@ from cofill.models.cfn.fit import (
     make_engine,
     validation_entries,
 )
+from cofill.models.cfn.gate import Gated
 from cofill.models.cfn.gp import ColumnWeights, KernelParams
 from cofill.models.cfn.gp_fit import DecoderFit
 from cofill.models.cfn.network import CFNetwork
@@ -91,9 +92,14 @@ class CFN(Recommender):
     @property
     def networks(self) -> dict[Orientation, CFNPredictor]:
         """The predictors of the networks, by what their rows are."""
-        predictor = self.predictor
+        predictor = self._of_networks
         parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
         return {part.rows_are: part for part in parts if isinstance(part, CFNPredictor)}
+
+    @property
+    def _of_networks(self) -> Predictor:
+        """What the networks predict, of one or of both."""
+        return self.predictor.network if isinstance(self.predictor, Gated) else self.predictor
 
     @property
     def network_predictor(self) -> CFNPredictor:
@@ -122,7 +128,7 @@ class CFN(Recommender):
         if self.orientation != "both":
             predictor, fitted = learn(self.orientation, progress, checkpoint)
             self._take_measures(fitted)
-            return predictor
+            return gated(predictor, predictor)
         # Both are judged by the same ratings.
         by_user = known.trained
         flags = np.zeros(by_user.nnz, np.bool_)
@@ -137,7 +143,8 @@ class CFN(Recommender):
         if second is not None:
             second.unlink(missing_ok=True)
         self.history = [replace(record, rows=side) for side, (_, fit) in fits.items() for record in fit.history]
-        return self._joined(*fits["user"], *fits["item"], np.flatnonzero(flags))
+        joined = self._joined(*fits["user"], *fits["item"], np.flatnonzero(flags))
+        return gated(joined, *(network for network, _ in fits.values()))
 
     def _learn_columns(
         self,
@@ -190,9 +197,10 @@ class CFN(Recommender):
     ) -> None:
         """Learn the columns of this process while others learn theirs (`cluster.train`)."""
         assert self.orientation != "both", "of two networks the columns of one are the rows of the other"
-        self._predictor, fitted = self._learn_columns(
+        predictor, fitted = self._learn_columns(
             self.orientation, known, scale, about, portion, progress, checkpoint, resume=resume
         )
+        self._predictor = gated(predictor, predictor)
         self._take_measures(fitted)
 
     def fit_lists(
@@ -280,8 +288,8 @@ class CFN(Recommender):
             of_part, numbers_of_part = part.state()
             arrays |= {f"{side}.{name}": array for name, array in of_part.items()}
             numbers |= {f"{side}.{name}": number for name, number in numbers_of_part.items()}
-        if isinstance(self.predictor, Ensemble):
-            stacking = self.predictor.stacking
+        if isinstance(self._of_networks, Ensemble):
+            stacking = self._of_networks.stacking
             arrays |= {"stacking.coefficients": stacking.coefficients, "stacking.centres": stacking.centres}
         return State(arrays, known_arrays(self.predictor.known), numbers, own_settings)
 
@@ -298,18 +306,20 @@ class CFN(Recommender):
         if self.orientation != "both":
             rows, columns = rows_and_columns(self.orientation, *sizes)
             by_row = known_from(state.ratings, columns, rows, state.rows).transposed()
-            return restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
+            predictor = restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
+            return gated(predictor, predictor)
         self._own_settings = state.networks
         known, weights = known_from(state.ratings, *sizes), dict(state.weights)
         users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
-        parts: dict[Orientation, Predictor] = {}
+        parts: dict[Orientation, CFNPredictor] = {}
         for side in _SIDES:
             if own := taken(weights, begin := f"{side}."):
                 numbers = {name.removeprefix(begin): n for name, n in state.numbers.items() if name.startswith(begin)}
                 parts[side] = restored(side, own, numbers, known if side == "user" else known.transposed(), None)
-        if len(parts) == 1:
-            return next(iter(parts.values()))
-        return Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
+        joined: Predictor = next(iter(parts.values()))
+        if len(parts) == 2:
+            joined = Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
+        return gated(joined, *parts.values())
 
 
 def fitted_predictor(
@@ -342,6 +352,13 @@ def fitted_predictor(
         solved(1.0)
     read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
     return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
+
+
+def gated(predictor: Predictor, *networks: CFNPredictor) -> Predictor:
+    """With biases in the place of the networks where nothing is known; without slopes these say the same by then."""
+    if predictor.means.slopes is None or any(network.own_output for network in networks):
+        return predictor
+    return Gated(predictor, max(network.decoder.amplitudes.gate for network in networks))
 
 
 def _own_output(first: DecoderFit) -> Decoder:

@@ -36,7 +36,6 @@ it is what training knows of it beyond the closed form.
 """
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
@@ -67,7 +66,7 @@ from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_row
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays
-from cofill.models.predictor import Given, Predictor, Shares, described_as_trained, grown, or_zeros
+from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, grown, or_zeros
 from cofill.models.ridge import FeatureRegression
 
 _ENTRIES_AT_ONCE = 8192
@@ -81,7 +80,10 @@ _PLACES: Floats = ((_ABSCISSAS + 1) / 2).astype(np.float32)  # on the way from 0
 _SHARES: Floats = (_WEIGHTS / 2).astype(np.float32)
 
 # Of what a file keeps, what has a place for each column, or for each rating column by column: shards cut it there.
-BY_COLUMN = ("input.weight", "output.weight", "output.bias", "biases.columns", "decoder.cosine_weights", "decoder.bias")
+BY_COLUMN = (
+    "input.weight", "output.weight", "output.bias", "biases.columns", "biases.column_effects",
+    "decoder.cosine_weights", "decoder.bias",
+)  # fmt: skip
 BY_RATING = ("decoder.alpha",)
 
 _Side = TypeVar("_Side")
@@ -149,7 +151,7 @@ class CFNPredictor(Predictor):
 
         `read`: the rows as all columns read them, in part of a model, which has some of the columns.
         """
-        by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), transposed(biases))
+        by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), biases.transposed())
         super().__init__(by_user[0], scaling.scale, by_user[1], *self._by_network(row_features, column_features))
         self.network, self.scaling, self.decoder = network, scaling, decoder
         self.by_row, self.biases = known, biases
@@ -159,7 +161,7 @@ class CFNPredictor(Predictor):
         network.output.bias = decoder.columns.linear[:, -1]
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
         self.codes = RowCodes(network, scaling, self._space, known, row_features, read)
-        self._own_output = settings.decoder == "network"
+        self.own_output = settings.decoder == "network"
         self._left_out = None if read is None else read.left_out
         self._weights = decoder.columns  # of columns as they stand now, but alpha, which is in the local part
         self._local: LocalPart | None = None
@@ -183,7 +185,7 @@ class CFNPredictor(Predictor):
             for name, array in own.items()
         }
         numbers = {"typical_length": scaling.typical_length}
-        if not self._own_output:
+        if not self.own_output:
             return arrays, numbers | {"unit": scaling.unit}
         arrays |= {"row_means": scaling.means, "mean_by_features": scaling.by_features.slope}
         return arrays, numbers | {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
@@ -207,7 +209,7 @@ class CFNPredictor(Predictor):
         weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
         row_features = row_features or SideFeatures.none(rows)
         column_features = column_features or SideFeatures.none(columns)
-        biases = Biases.restored(taken(weights, "biases."))
+        biases = Biases.restored(taken(weights, "biases."), row_features.trained, column_features.trained)
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
         near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
@@ -287,7 +289,7 @@ class CFNPredictor(Predictor):
     def _moved(self, column: int, rows: Ints, ratings: Floats) -> ColumnWeights:
         """A column that is not as it was trained."""
         found = self._solved(rows, ratings, self.column_features.values[column], column)
-        if not self._own_output or column >= self.network.columns:
+        if not self.own_output or column >= self.network.columns:
             return found
         before = self.by_row.trained_columns.row(column)
         if not np.isin(rows, before[0]).any():  # nothing is left of what it was trained on
@@ -300,7 +302,7 @@ class CFNPredictor(Predictor):
     def _solved(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> ColumnWeights:
         """The weights of a column with these ratings and features (Q,); `column` where it is a known one."""
         found = self._posterior(rows, ratings, features, column)[0].weights()
-        if not self._own_output:
+        if not self.own_output:
             return found
         bias = self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit)
         return found._replace(bias=np.asarray(bias))
@@ -312,16 +314,28 @@ class CFNPredictor(Predictor):
         seen, means = self._seen_by(rows, column)
         targets = self.scaling.down_values(ratings, means)
         amplitudes = self._amplitudes.for_column(len(ratings))
-        return Posterior(self._space, amplitudes, seen, targets, self._expected(features)), seen, targets
+        about = self._expected(features)
+        if (slopes := self.biases.slopes) is not None:
+            together = slopes.interactions(self._inputs_of(rows), slopes.columns.design(features[None])[0])
+            about = about._replace(interactions=together / np.float32(self.scaling.unit))
+        return Posterior(self._space, amplitudes, seen, targets, about), seen, targets
+
+    def _inputs_of(self, rows: Ints) -> Floats:
+        """(n, q): what slopes see of rows that a column has rated: as trained, or now if they came later."""
+        assert self.biases.slopes is not None
+        of_rows = self.biases.slopes.rows
+        inputs, old = of_rows.now(rows)[0], self.codes.was_trained(rows)
+        inputs[old] = of_rows.trained_inputs[rows[old]]
+        return inputs
 
     @property
     def _squashes(self) -> bool:
         """Whether tanh follows what columns say of rows."""
-        return self._own_output and self.network.squash
+        return self.own_output and self.network.squash
 
     def _expected(self, features: Floats) -> Expected:
         weights, biases = expected_of_columns(self._space, self.biases, self.scaling, features[None])
-        return Expected(weights[0], 0.0 if self._own_output else float(biases[0]))
+        return Expected(weights[0], 0.0 if self.own_output else float(biases[0]))
 
     def _seen_by(self, rows: Ints, column: int | None) -> tuple[KernelInputs, Floats]:
         """Rows as a column's ratings of them are seen, and their means (n,), scaled."""
@@ -382,6 +396,13 @@ class CFNPredictor(Predictor):
             said += directions @ columns.cosine.T
         return said
 
+    def _interactions(self, rows: Floats, columns: Floats) -> Floats | np.float32:
+        """(..., n), scaled: what features of rows and columns, by their inputs, add; 0 without slopes."""
+        slopes = self.biases.slopes
+        if slopes is None or not self._amplitudes.interactions:
+            return np.float32(0)
+        return slopes.interactions(rows, columns) * np.float32(self._amplitudes.interactions / self.scaling.unit)
+
     def _ratings(
         self,
         bias: np.float32 | Floats,
@@ -395,20 +416,25 @@ class CFNPredictor(Predictor):
         (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
         """
         unit = np.float32(self.scaling.unit)
-        if not self._own_output:
+        if not self.own_output:
             ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
             return ratings
         fitted = self.biases.overall + deviations + unit * bias
         output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
         return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
-    def _column_at(self, found: ColumnWeights, rated: Ints, at: Ints | slice, *, known: bool) -> Floats:
-        """(rows,), or at some rows: of a column that need not be a known one."""
+    def _column_at(
+        self, found: ColumnWeights, rated: Ints, features: Floats, at: Ints | slice, *, known: bool
+    ) -> Floats:
+        """(rows,), or at some rows: of a column that need not be a known one, with these features (Q,)."""
         now = self.codes.now()
         said = self._said(now.codes[at], now.directions[at], found)
         if self._local is not None:
             said += self._local.of_column(rated, found.alpha)[at]
-        return self._ratings(found.bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
+        bias: Floats | np.float32 = found.bias
+        if (slopes := self.biases.slopes) is not None:
+            bias = bias + self._interactions(slopes.rows.inputs[at], slopes.columns.design(features[None])[0])
+        return self._ratings(bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
@@ -421,8 +447,9 @@ class CFNPredictor(Predictor):
         nothing = (rows >= 0) & (columns < 0)
         if nothing.any():
             asked, place = np.unique(rows[nothing], return_inverse=True)
-            found = self._solved(_NO_ROWS, _NO_RATINGS, np.zeros(self.column_features.width, np.float32), None)
-            predicted[nothing] = self._column_at(found, _NO_ROWS, asked, known=False)[place]
+            unknown = np.zeros(self.column_features.width, np.float32)
+            found = self._solved(_NO_ROWS, _NO_RATINGS, unknown, None)
+            predicted[nothing] = self._column_at(found, _NO_ROWS, unknown, asked, known=False)[place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
         now, shrinkage, known, deviations = (
             self.codes.now(),
@@ -438,9 +465,11 @@ class CFNPredictor(Predictor):
                 said += np.einsum("ij,ij->i", now.directions[row], weights.cosine[column])
             if self._local is not None:
                 said += self._local.at_pairs(row, column)
-            predicted[at] = self._ratings(
-                weights.bias[column], said, shrinkage[row], deviations[row], now.means[row], known[column]
-            )
+            bias = weights.bias[column]
+            if (slopes := self.biases.slopes) is not None:
+                together = self._interactions(slopes.rows.inputs[row][:, None], slopes.columns.inputs[column])
+                bias = bias + np.reshape(together, -1)
+            predicted[at] = self._ratings(bias, said, shrinkage[row], deviations[row], now.means[row], known[column])
         return predicted
 
     # Intervals
@@ -531,7 +560,10 @@ class UserRows(CFNPredictor):
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_row(self._local.nearest(user), directions[place])
         shrinkage, deviations, means = (part[users][:, None] for part in (self._shrinkage(), self.means.row, now.means))
-        return self._ratings(items.bias, said, shrinkage, deviations, means, self._column_known())
+        bias = items.bias
+        if (slopes := self.biases.slopes) is not None:
+            bias = bias + np.transpose(self._interactions(slopes.rows.inputs[users], slopes.columns.inputs))
+        return self._ratings(bias, said, shrinkage, deviations, means, self._column_known())
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(self.known.columns))
@@ -545,8 +577,11 @@ class UserRows(CFNPredictor):
         said = self._said(code[None], direction, weights)[0]
         if self._local is not None and shrinkage:
             said += self._local.of_row(self._local.nearest_to(direction[0]), direction[0])[asked]
-        deviation = self.biases.row_of(items, ratings, vector)
-        return self._ratings(weights.bias, said, shrinkage, deviation, mean, self._column_known()[asked])
+        deviation, bias = self.biases.row_of(items, ratings, vector), weights.bias
+        if (slopes := self.biases.slopes) is not None:
+            together = self._interactions(slopes.rows.design(vector[None]), slopes.columns.inputs[asked])
+            bias = bias + np.reshape(together, -1)
+        return self._ratings(bias, said, shrinkage, deviation, mean, self._column_known()[asked])
 
     def _shrinkage_of(self, items: Ints, features: Floats | None) -> Floats:
         """(1,): in a user with ratings of these items."""
@@ -581,7 +616,7 @@ class UserRows(CFNPredictor):
         if weights.cosine.shape[1]:
             cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code)
             weight, bias = weight + cosine, bias - cosine @ space.centre
-        believed = np.float32(1) if self._own_output else shrinkage
+        believed = np.float32(1) if self.own_output else shrinkage
         path = along_the_path(
             network,
             row.known.indices,
@@ -598,8 +633,12 @@ class UserRows(CFNPredictor):
         of_mean = of_damped_mean(surplus, vector, scaling.by_features, scaling.damping)
         by_rating = np.tile(of_mean.ratings, (len(items), 1))
         by_rating[:, read] += path.by_input
-        of_network = Shares(by_rating * scaling.unit, (path.by_feature + of_mean.features) * scaling.unit)
-        if self._own_output:
+        by_feature = (path.by_feature + of_mean.features) * scaling.unit
+        if (slopes := self.biases.slopes) is not None:
+            together = slopes.columns.inputs[items, 1:] @ slopes.coefficients[1:, 1:]
+            by_feature += slopes.rows.design.shares(vector, self._amplitudes.interactions * together)
+        of_network = Shares(by_rating * scaling.unit, by_feature)
+        if self.own_output:
             base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.row_of_nobody()
             difference, believed = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
         else:
@@ -629,14 +668,17 @@ class ItemRows(CFNPredictor):
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_column(*self._local.alpha_of(user))
         bias, known = weights.bias[:, None], self._column_known()[users][:, None]
+        if (slopes := self.biases.slopes) is not None:
+            bias = bias + self._interactions(slopes.rows.inputs, slopes.columns.inputs[users])
         return self._ratings(bias, said, self._shrinkage(), self.means.column, now.means, known)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(None))
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
-        found = self._solved(items, ratings, or_zeros(features, self.column_features.width), None)
-        return self._column_at(found, items, asked, known=len(ratings) > 0 or features is not None)
+        vector = or_zeros(features, self.column_features.width)
+        found = self._solved(items, ratings, vector, None)
+        return self._column_at(found, items, vector, asked, known=len(ratings) > 0 or features is not None)
 
     def new_user_interval_radius(
         self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
@@ -671,13 +713,20 @@ class ItemRows(CFNPredictor):
         by_rating = gain * (targets - expected(seen, *of_nothing)[:, 0])
         # What the ratings tell is taken off what the features had led one to expect.
         of_bias = means.by_row_features.slope[:-1, 0] / np.float32(unit)
-        slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self._own_output else of_bias
+        slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self.own_output else of_bias
         by_feature = (expected(asked, *slope) - gain @ expected(seen, *slope)) * vector
+        if (slopes := self.biases.slopes) is not None:
+            share = self._amplitudes.interactions / unit * slopes.coefficients[1:, 1:].T
+            of_asked, of_seen = (
+                slopes.columns.design.shares(vector, inputs[:, 1:] @ share)
+                for inputs in (slopes.rows.inputs[items], self._inputs_of(given.others))
+            )
+            by_feature = by_feature + of_asked - gain @ of_seen
         if self._squashes:
             steepness = secant(start, start + by_rating.sum(1) + by_feature.sum(1))[:, None]
             start, by_rating, by_feature = np.tanh(start), by_rating * steepness, by_feature * steepness
         shrinkage, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
-        if self._own_output:
+        if self.own_output:
             shrinkage = self._shrinkage()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
             base = means.overall + means.column[items] + means.row_of_nobody()
             difference = scaling.unclipped(start.astype(np.float32), now.means[items]) - base
@@ -775,25 +824,9 @@ def blended(
     by_rating, by_feature = (
         weight * network + (1 - weight) * mean for network, mean in zip(of_network, of_means, strict=True)
     )
-    ends = np.cumsum(given.widths, dtype=np.int64)[:-1]
-    columns = [part.sum(1) for part in np.split(by_feature, ends, axis=1)] if given.widths else []
-    told = np.zeros(len(columns), np.bool_)
-    if given.features is not None and given.widths:
-        told = np.array([bool(part.any()) for part in np.split(given.features, ends)])
+    told = by_input_column((features != 0)[None].astype(np.float64), given.widths)[0] > 0
     each = weight * difference[:, None] / max(int(read.sum() + told.sum()), 1)
-    together = np.array(columns).reshape(len(columns), len(shrinkage)).T
-    return Shares(by_rating + each * read, together + each * told)
-
-
-def transposed(means: Biases) -> Biases:
-    """With rows and columns exchanged."""
-    found = copy(means)
-    found.row, found.column = means.column, means.row
-    found.trained_row, found.trained_column = means.trained_column, means.trained_row
-    found.row_damping, found.column_damping = means.column_damping, means.row_damping
-    found.row_variance, found.column_variance = means.column_variance, means.row_variance
-    found.by_row_features, found.by_column_features = means.by_column_features, means.by_row_features
-    return found
+    return Shares(by_rating + each * read, by_input_column(by_feature, given.widths) + each * told)
 
 
 def rows_and_columns(rows_are: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
