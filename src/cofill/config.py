@@ -74,6 +74,10 @@ class Settings(BaseModel):
         return {name: value for name, value in given.items() if value != usual[name]}
 
 
+Goal = Literal["next", "any"]
+"""What lists are for: what a user does next, by order and time, or anything that a user would choose at any time."""
+
+
 class ListSettings(Settings):
     """The list scorer: what a user would choose and like."""
 

@@ -48,6 +48,7 @@ from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, json_of, replacing
 from cofill.models import algorithm
 from cofill.models.lists.feedback import GradedRatings
+from cofill.models.lists.sequences import Sequences
 from cofill.models.observed import AllColumns, known_from
 from cofill.models.observed import Arrays as Arrays
 from cofill.models.results import EpochRecord, ItemPlaces
@@ -66,6 +67,7 @@ _DTYPES: dict[str, Any] = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BOOL": np.bool_},
     **{f"{sign}{bits}": np.dtype(f"{sign.lower()}{bits // 8}") for sign in "IU" for bits in (8, 16, 32, 64)},
 }  # of safetensors
+SEQUENCE = "sequence."  # order and times of what users did, in the same file
 BESIDE = "beside."  # interactions beside ratings, in the file of the list scorer
 
 
@@ -255,7 +257,10 @@ def put_together(
         of_beside = known_from(own, *sizes, None if rows is None else all_columns(rows, BESIDE))
         grades = model._grades(Scale(*own["scale"].tolist()), rated=not of_beside.trained.nnz)
         beside = GradedRatings.of(of_beside, grades, own.get("decay"))
-    model._scorer = model._load_scorer(lists, model._feedback(lists.get("decay"), beside))
+    feedback = model._feedback(lists.get("decay"), beside)
+    if own := _under(SEQUENCE, lists):
+        feedback.sequences = Sequences.restored(own, model._predictor.known.trained.columns)
+    model._scorer = model._load_scorer(lists, feedback)
     for side, own, ids in (("users", of_users, model.users), ("items", of_items, model.items)):
         if side in card.features:
             described = np.flatnonzero(own["described"])

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_a
 
 import numpy as np
 
-from cofill.arrays import Floats, Ints, Longs
-from cofill.config import ListSettings, Settings
+from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.config import Goal, ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features
@@ -27,7 +27,8 @@ from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
-from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
+from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, SequentialScorer, Sides
+from cofill.models.lists.sequences import Sequences
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays, PartInfo, read_model
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
@@ -54,6 +55,15 @@ from cofill.models.shards import save
 from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
+Time = datetime | float
+"""A moment, or Unix seconds."""
+
+
+def seconds(moment: Time) -> float:
+    """Unix seconds; a datetime without a time zone is in UTC."""
+    if not isinstance(moment, datetime):
+        return float(moment)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 class Fitting(NamedTuple):
@@ -239,7 +249,10 @@ class Recommender(ABC):
             known = KnownRatings(more.rows("user"), more.rows("item"))
             beside = GradedRatings.of(known, self._grades(more.scale, rated=False), self._decay(more))
         feedback = self._feedback(self._decay(data.ratings), beside)
+        feedback.sequences = Sequences.of(data.ratings, more)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
+        if not isinstance(self._scorer, SequentialScorer):
+            feedback.sequences = None
         self.trained = datetime.now(UTC)
         return self
 
@@ -402,19 +415,30 @@ class Recommender(ABC):
         """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
         return self.predictor.quickest_order(users, items)
 
-    def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
+    def _given(
+        self,
+        user: Id | Mapping[Any, float],
+        features: Mapping[str, object] | None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
+    ) -> Given:
         """A user, given as to `recommend`."""
+        now = None if at is None else seconds(at)
         if isinstance(user, Mapping):
             if features is not None and not self.follows_features:
                 raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
-            return self._scoring.new_user(user, None if features is None else self._learned("user").encode(features))
+            vector = None if features is None else self._learned("user").encode(features)
+            when = None if times is None else {item: seconds(time) for item, time in times.items()}
+            return self._scoring.new_user(user, vector, when)._replace(at=now)
+        if times is not None:
+            raise DataError(f"times are those of a new user, and {user!r} is an id", "leave them out")
         if features is not None:
             raise DataError(
                 f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
                 f"or describe the user with describe_users first"
             )
         index = int(self.users.find([user])[0])
-        return STRANGER if index < 0 else self._scoring.known_user(index)
+        return (STRANGER if index < 0 else self._scoring.known_user(index))._replace(at=now)
 
     def _learned(self, side: Side) -> Features:
         """The features of users or items, as encoded in training."""
@@ -441,16 +465,52 @@ class Recommender(ABC):
         given, scoring = self._given(user, features), self._scoring
         return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
 
-    def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
-        """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last."""
-        return self._scoring.unrated_last(self._scoring.scores_of_users(users, by))
+    @property
+    def follows_order(self) -> bool:
+        """Whether its lists look at the order and the time of what users did."""
+        return isinstance(self.scorer, SequentialScorer)
 
-    def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
-        """(items,): what the list of a new user with these ratings of items, given by index, is ranked by."""
+    def user_scores(
+        self, users: Longs, *, by: By = "list", at: Doubles | None = None, goal: Goal | None = None
+    ) -> Floats:
+        """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last.
+
+        `at` (n,) are the times of the requests, in Unix seconds. With the goal "any" order and time do not count.
+        """
+        return self._scoring.unrated_last(self._scoring.scores_of_users(users, by, at, goal))
+
+    def new_user_scores(
+        self,
+        items: Ints,
+        ratings: Floats,
+        *,
+        by: By = "list",
+        times: Doubles | None = None,
+        at: float | None = None,
+        goal: Goal | None = None,
+    ) -> Floats:
+        """(items,): what the list of a new user with these ratings of items, given by index, is ranked by.
+
+        Items are in the order in which they were done, at these times (n,), before the request `at`.
+        """
         order = np.argsort(items)
-        scores = self._scoring.scores(Given(items[order], ratings[order]), by)[None]
-        alone: Floats = self._scoring.unrated_last(scores)[0]
+        given = Given(items[order], ratings[order], places=order, at=at)
+        if times is not None:
+            given = given._replace(times=times[order])
+        alone: Floats = self._scoring.unrated_last(self._scoring.scores(given, by, goal)[None])[0]
         return alone
+
+    def latest_times(self, users: Longs) -> Doubles:
+        """(n,): when users, given by index, last did something; -infinity if they did nothing, or are unknown (-1)."""
+        assert isinstance(self.scorer, SequentialScorer)
+        return self.scorer.sequences.latest(users)
+
+    def sequence(self, user: int) -> tuple[Ints, Floats, Doubles]:
+        """Items, ratings and times of what a user, given by index, did, in its order; of a model that follows it."""
+        assert isinstance(self.scorer, SequentialScorer)
+        items, ratings = self.predictor.known.row(user)
+        order, times = self.scorer.sequences.order_of(user, items)
+        return items[order], ratings[order], times[order]
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
         """(items,): what the list of an unknown user is ranked by."""
@@ -473,6 +533,8 @@ class Recommender(ABC):
         *,
         by: By = "list",
         features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
         exclude_known: bool = True,
         **rules: Unpack[Rules],
     ) -> RankedList[Recommendation]:
@@ -480,6 +542,9 @@ class Recommender(ABC):
 
         `user` is an id, or the ratings {item: rating} of a new user, described by `features` {column: value} or not;
         {} with features is a user without ratings. An unknown id gets the list of a user without ratings.
+
+        Where lists follow order and time, the ratings of a new user are in the order in which they were given, just
+        now or at `times` {item: time}. `at` is the time of the request: the latest time known, by default.
 
         `by="rating"` ranks by a lower bound of the predicted rating, so that an item with few ratings does not stand
         above one that thousands love. Items without a rating come last, unless `new_items` gives them places. All
@@ -489,7 +554,8 @@ class Recommender(ABC):
         self._check_by(by)
         if isinstance(user, Iterable) and not isinstance(user, str | Mapping):
             raise DataError("recommend is about one person, and this may be several", "ask recommend_many about them")
-        found = self._scoring.best_for(self._given(user, features), n, by, exclude_known, self._selection(by, rules))
+        given = self._given(user, features, times, at)
+        found = self._scoring.best_for(given, n, by, exclude_known, self._selection(by, rules))
         return next(found.lists(self.items, self.titles))
 
     def recommend_many(
@@ -598,6 +664,7 @@ class Recommender(ABC):
             )
         users, items = taken_in(read, self.users, self.items, self.titles)
         self.predictor.add(users, items, read.values)
+        self._follow(read, users, items)
         self._tell_scorer(users, items)
         return self
 
@@ -628,6 +695,7 @@ class Recommender(ABC):
             graded.add(users, items, weights)
         else:
             self.predictor.add(users, items, weights)
+        self._follow(read, users, items)
         self._tell_scorer(users, items)
         return self
 
@@ -688,6 +756,13 @@ class Recommender(ABC):
         indices, vectors, _ = described(source, learned, self.users, self.predictor.user_features)
         self.predictor.describe_users(indices, vectors)
         return self
+
+    def _follow(self, read: Ratings, users: Ints, items: Ints) -> None:
+        """Tell the scorer in which order and when these things were done, if it looks at that."""
+        if isinstance(self.scorer, SequentialScorer):
+            order = np.argsort(read.places(), kind="stable")
+            times = None if read.times is None else read.times[order].astype(np.float64)
+            self.scorer.sequences.add(users[order], items[order], times)
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

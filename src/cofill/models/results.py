@@ -308,6 +308,9 @@ class Given(NamedTuple):
     features: Floats | None = None  # (P,), None where nothing is known
     widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
     number: int = -1  # which row or column it is, if it is one of the matrix
+    places: Longs | None = None  # (n,): in which order a new user did these things; by number if unknown
+    times: Doubles | None = None  # (n,): when
+    at: float | None = None  # the time of the request; the latest known unless it is given
 
 
 class Shares(NamedTuple):

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.config import Goal
 from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features, ReadableColumn
@@ -18,8 +19,10 @@ from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, UnknownIdError
+from cofill.models.lists.feedback import joined
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection
-from cofill.models.lists.scorer import About, ListScorer
+from cofill.models.lists.scorer import About, ListScorer, SequentialScorer
+from cofill.models.lists.sequences import Recency
 from cofill.models.predictor import Predictor
 from cofill.models.results import BestItems, Contribution, Explanation, Given, Shares
 from cofill.threads import on_all_cores
@@ -52,8 +55,10 @@ class Scoring:
         vector = about.values[index] if about.width and about.described[index] else None
         return Given(*self.predictor.known.row(index), vector, number=index)
 
-    def new_user(self, ratings: Mapping[Any, float], features: Floats | None) -> Given:
-        """A user with these ratings {item: rating} and features (P,)."""
+    def new_user(
+        self, ratings: Mapping[Any, float], features: Floats | None, times: Mapping[Any, float] | None = None
+    ) -> Given:
+        """A user with these ratings {item: rating}, in their order, and features (P,); `times` are by item."""
         low, high = self.predictor.scale
         if not self.rated:
             ratings = {item: min(weight, high) for item, weight in ratings.items()}
@@ -66,8 +71,15 @@ class Scoring:
             raise UnknownIdError(f"item {unknown!r} is not in the model; check the id, or leave it out")
         if len(np.unique(indices)) < len(indices):
             raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
+        if times is not None and times.keys() != ratings.keys():
+            raise DataError("the times are of other items than the ratings", "give the time of each")
         order = np.argsort(indices)
-        return Given(indices[order], np.array(list(ratings.values()), np.float32)[order], features)
+        values = np.array(list(ratings.values()), np.float32)
+        if times is None:
+            return Given(indices[order], values[order], features, places=order)
+        when = np.array([times[item] for item in ratings], np.float64)
+        places = np.argsort(np.argsort(when, kind="stable"), kind="stable")
+        return Given(indices[order], values[order], features, places=places[order], times=when[order])
 
     def clipped(self, ratings: Floats) -> Floats:
         scale = self.predictor.scale
@@ -98,20 +110,39 @@ class Scoring:
 
     # Scores
 
-    def scores(self, given: Given, by: By) -> Floats:
-        """(items,): what the list of a user is ranked by."""
+    def scores(self, given: Given, by: By, goal: Goal | None = None) -> Floats:
+        """(items,): what the list of a user is ranked by; with the goal "any" without order and time."""
         if by == "list":
             about = None if given.features is None else About(given.features[None], np.ones(1, np.bool_))
-            return self.scorer.one(*self.done_by(given), about)[: len(self.items)]
+            done = self.done_by(given)
+            if isinstance(self.scorer, SequentialScorer) and goal != "any":
+                rows = joined([done], self.scorer.feedback.items)
+                found: Floats = self.scorer.of_histories(rows, self.recency(given), about)[0]
+                return found[: len(self.items)]
+            return self.scorer.one(*done, about)[: len(self.items)]
         lower: Floats = self._lower_bound(self.ratings(given)[None])[0]
         return lower
 
-    def scores_of_users(self, users: Longs, by: By) -> Floats:
-        """(n, items): the same for some users, given by index."""
+    def recency(self, given: Given) -> Recency:
+        """In which order and when a user did what `done_by` has."""
+        assert isinstance(self.scorer, SequentialScorer)
+        sequences = self.scorer.sequences
+        if given.number < 0:
+            places = np.arange(len(given.others)) if given.places is None else given.places
+            return sequences.of_new_user(places, given.times, given.at)
+        at = None if given.at is None else np.array([given.at])
+        return sequences.recency(np.array([given.number]), joined([self.done_by(given)], len(self.items)), at)
+
+    def scores_of_users(self, users: Longs, by: By, at: Doubles | None = None, goal: Goal | None = None) -> Floats:
+        """(n, items): the same for some users, given by index, at these times (n,), the latest known by default."""
         if by == "list":
             of_users = self.predictor.user_features
             about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
-            return self.scorer.of_people(self.scorer.feedback.rows(users), about)[:, : len(self.items)]
+            done = self.scorer.feedback.rows(users)
+            if isinstance(self.scorer, SequentialScorer) and goal != "any":
+                recent = self.scorer.sequences.recency(users, done, at)
+                return self.scorer.of_histories(done, recent, about)[:, : len(self.items)]
+            return self.scorer.of_people(done, about)[:, : len(self.items)]
         return self._lower_bound(self.predictor.users(users)[:, : len(self.items)])
 
     def done_by(self, given: Given) -> tuple[Ints, Floats]:

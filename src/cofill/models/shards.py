@@ -32,6 +32,7 @@ from cofill.interrupts import unfinished
 from cofill.models.persistence import (
     BESIDE,
     CARD_NAME,
+    SEQUENCE,
     Arrays,
     Card,
     Cut,
@@ -82,6 +83,9 @@ class Divided:
             beside = arrays["lists"].get("beside.indptr", each)
             places |= {("lists", "decay"): ends, ("lists", "beside.indptr"): each}
             places |= {("lists", f"{BESIDE}{name}"): beside for name in ("indices", "values", "decay")}
+            sequence = arrays["lists"].get("sequence.indptr", each)
+            places |= {("lists", "sequence.indptr"): each}
+            places |= {("lists", f"{SEQUENCE}{name}"): sequence for name in ("indices", "values", "times")}
         return {(kind, name): place for (kind, name), place in places.items() if name in arrays.get(kind, {})}
 
     def of_shard(self, columns: range) -> dict[str, Arrays]:
@@ -142,6 +146,8 @@ def divided(model: Model, *, whole: bool = False) -> Divided:
     feedback = model.scorer.feedback
     if feedback.main.decay is not None:
         arrays["lists"]["decay"] = feedback.main.decay.trained.values
+    if feedback.sequences is not None:
+        arrays["lists"] |= {f"{SEQUENCE}{name}": array for name, array in feedback.sequences.arrays().items()}
     if feedback.beside is not None:
         arrays["lists"] |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
     learned_of = {"users": model.user_features, "items": model.item_features}

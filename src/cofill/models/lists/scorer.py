@@ -29,6 +29,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
+from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import Arrays
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, seed_of
@@ -193,6 +194,23 @@ class ListScorer(ABC):
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
+
+
+class SequentialScorer(ListScorer):
+    """A scorer that knows in which order and when users did things: `feedback.sequences` has it."""
+
+    @property
+    def sequences(self) -> Sequences:
+        assert self.feedback.sequences is not None
+        return self.feedback.sequences
+
+    @abstractmethod
+    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
+        """(n, items): scores of the next item of n users."""
+
+    def order_shares(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> tuple[Doubles, Doubles]:
+        """(m,) what comes from no single thing that a user did, (m, n) what each of them adds by its order."""
+        return np.zeros(len(asked)), np.zeros((len(asked), len(items)))
 
 
 # Where an item is among those that were folded in, if it is not, and not as it was fitted either.
