@@ -154,8 +154,9 @@ def fitted_beside(train: Ratings, report: Callable[[float], None] | None = None)
 
     found: dict[str, Recommender] = {}
     for number, name in enumerate(BESIDE):
+        settings: dict[str, Any] = {"list_goal": "any"} if name == "lists" else {}
         try:
-            found[name] = algorithm(name)().fit(train)
+            found["lists, any" if name == "lists" else name] = algorithm(name)(**settings).fit(train)
         except DataError:  # too many items for EASE
             continue
         finally:

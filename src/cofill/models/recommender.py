@@ -26,6 +26,7 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, time_decay
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import Penalties
+from cofill.models.lists.next import NextScorer, fit_scorer
 from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, SequentialScorer, Sides
 from cofill.models.lists.sequences import Sequences
@@ -167,10 +168,25 @@ class Recommender(ABC):
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """What scores items for lists, from what users did; an algorithm that ranks in its own way has another."""
-        return self._linear_scorer(feedback, done)
+        own = self._list_settings
+        if own.list_goal == "next" and feedback.sequences is None:
+            raise DataError("list_goal 'next' needs the order of what people did; there are no times", "leave it out")
+        scorer, choice = fit_scorer(
+            feedback,
+            self._sides,
+            Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity),
+            keys=KeysOfSides(self.users.keys(), self.items.keys()),
+            goal=own.list_goal,
+            seed=own.seed,
+            threads=getattr(self._settings, "threads", 0),
+            done=done,
+        )
+        if choice is not None:
+            self.data_summary["lists"] = str(choice)
+        return scorer
 
     def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
-        return LinearScorer.restored(arrays, feedback, self._sides)
+        return NextScorer.restored(arrays, feedback, self._sides)
 
     def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
         """The same, told how long the fit will still take, where an algorithm can say."""
@@ -455,14 +471,20 @@ class Recommender(ABC):
     # Scores, which lists are ranked by
 
     def score(
-        self, user: Id | Mapping[Any, float], *, by: By = "list", features: Mapping[str, object] | None = None
+        self,
+        user: Id | Mapping[Any, float],
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
     ) -> Floats:
         """(items,): the list scores of all items for a user given as to `recommend`, or their predicted ratings.
 
         Ratings are clipped to the scale; they are not the lower bounds that `recommend` ranks by.
         """
         self._check_by(by)
-        given, scoring = self._given(user, features), self._scoring
+        given, scoring = self._given(user, features, times, at), self._scoring
         return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
 
     @property
@@ -617,14 +639,22 @@ class Recommender(ABC):
     # Explanations
 
     def explain(
-        self, user: Id | Mapping[Any, float], item: Id, *, by: By = "list", features: Mapping[str, object] | None = None
+        self,
+        user: Id | Mapping[Any, float],
+        item: Id,
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
     ) -> Explanation:
         """Explain the list score of an item, or its predicted rating: base + amounts + remainder = value.
 
         The user is given as to `recommend`. Amounts are exact for lists, which are linear in what a user did. A
-        predicted rating comes with its interval, `low` to `high`, where the model has intervals.
+        predicted rating comes with its interval, `low` to `high`, where the model has intervals. A list score that
+        follows order and time has `groups`: trend, history and order, which add up to it.
         """
-        return self.explain_many(user, [item], by=by, features=features, with_interval=True)[0]
+        return self.explain_many(user, [item], by=by, features=features, times=times, at=at, with_interval=True)[0]
 
     def explain_many(
         self,
@@ -633,11 +663,13 @@ class Recommender(ABC):
         *,
         by: By = "list",
         features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
         with_interval: bool = False,
     ) -> list[Explanation]:
         """The same for several items, which costs little more than for one, intervals aside."""
         self._check_by(by)
-        given, wanted = self._given(user, features), list(items)
+        given, wanted = self._given(user, features, times, at), list(items)
         asked = self.items.find(wanted)
         if (asked < 0).any():
             raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")

@@ -262,6 +262,9 @@ class Scoring:
         value, base = (
             (self.scores(one, by) if by == "list" else self.ratings(one))[asked] for one in (given, STRANGER)
         )
+        groups: list[dict[str, float] | None] = [None] * len(asked)
+        if by == "list" and isinstance(self.scorer, SequentialScorer):
+            base, shares, groups = self._in_order(given, shares, asked)
         clipped = value if by == "list" else self.clipped(value)
         radius = self.interval_radius(given, asked, clipped) if with_interval and by == "rating" else None
         rated = [self.items.id(item) for item in done.others.tolist()]
@@ -287,12 +290,28 @@ class Scoring:
                     contributions=[Contribution(float(amounts[at]), **sources[at]) for at in shown],
                     remainder=float(value[place]) - float(base[place]) - float(amounts.sum()),
                     title=titles.get(item),
+                    groups=groups[place],
                 )
             )
         if radius is None:
             return found
         low, high = (ends.tolist() for ends in self.interval(clipped, radius))
         return [one._replace(low=low[place], high=high[place]) for place, one in enumerate(found)]
+
+    def _in_order(
+        self, given: Given, shares: Shares, asked: Ints
+    ) -> tuple[Floats, Shares, list[dict[str, float] | None]]:
+        """The base, the shares and the groups of scores that follow order and time."""
+        assert isinstance(self.scorer, SequentialScorer)
+        parts = self.scorer.parts_of(*self.done_by(given), self.recency(given), asked)
+        features = shares.features * parts.features
+        history = parts.constant + parts.history.sum(1) + features.sum(1)
+        found = zip(parts.trend.tolist(), history.tolist(), parts.order.sum(1).tolist(), strict=True)
+        groups: list[dict[str, float] | None] = [
+            {"trend": trend, "history": own, "order": order} for trend, own, order in found
+        ]
+        base: Floats = (parts.trend + parts.constant).astype(np.float32)
+        return base, Shares(parts.history + parts.order, features), groups
 
     def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
         """What a user did, and how far each of it and their features move the scores or ratings of items."""

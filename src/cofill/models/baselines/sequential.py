@@ -18,7 +18,7 @@ from cofill.errors import DataError
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point
 from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback
 from cofill.models.lists.gram import Done, sparse_times
-from cofill.models.lists.scorer import About, SequentialScorer, Sides
+from cofill.models.lists.scorer import About, ScoreParts, SequentialScorer, Sides
 from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import Arrays
 
@@ -77,6 +77,12 @@ class RecentPopularityScorer(SequentialScorer):
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         return np.zeros((len(asked), len(items)))
+
+    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
+        row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
+        trend = self.of_histories(row, recent)[0][asked].astype(np.float64)
+        nothing = np.zeros((len(asked), len(items)))
+        return ScoreParts(trend, np.zeros(len(asked)), nothing, nothing)
 
     def arrays(self) -> Arrays:
         return {"half_life": np.array([self._half_life])}
@@ -166,12 +172,13 @@ class MarkovScorer(SequentialScorer):
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         return np.zeros((len(asked), len(items)))
 
-    def order_shares(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> tuple[Doubles, Doubles]:
+    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         found = np.zeros((len(asked), len(items)))
         scores = sparse_times(self._last(row, recent), self._next)[0][asked]
         found[:, recent.age == 0] = scores[:, None]
-        return self._popularity.hint()[asked].astype(np.float64), found
+        hint = self._popularity.hint()[asked].astype(np.float64)
+        return ScoreParts(np.zeros(len(asked)), hint, np.zeros_like(found), found)
 
     def arrays(self) -> Arrays:
         return {"rows": np.array([self._next.shape[0]])}

@@ -208,9 +208,19 @@ class SequentialScorer(ListScorer):
     def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
         """(n, items): scores of the next item of n users."""
 
-    def order_shares(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> tuple[Doubles, Doubles]:
-        """(m,) what comes from no single thing that a user did, (m, n) what each of them adds by its order."""
-        return np.zeros(len(asked)), np.zeros((len(asked), len(items)))
+    @abstractmethod
+    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> "ScoreParts":
+        """The scores of items (m,) for one user, taken apart."""
+
+
+class ScoreParts(NamedTuple):
+    """What the scores of m items for a user who did n things are made of; they add up, features of the user aside."""
+
+    trend: Doubles  # (m,)
+    constant: Doubles  # (m,): of the history, what a user has who did nothing
+    history: Doubles  # (m, n): what was done, in no order
+    order: Doubles  # (m, n): what was done lately
+    features: float = 1.0  # what the shares of the user's features are multiplied by
 
 
 # Where an item is among those that were folded in, if it is not, and not as it was fitted either.
