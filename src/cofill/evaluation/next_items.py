@@ -22,6 +22,7 @@ from cofill.evaluation.ranking import (
     RankingEvaluation,
     TrainedUsers,
     check_test,
+    first_times,
     known_entries,
     measured,
     pairs_of,
@@ -72,13 +73,12 @@ def evaluate_next(
         gains=np.ones(len(asked)),
         left_out=int(known.sum()),
     )
-    assert asked.times is not None
-    at = np.full(len(test.users), np.inf)
-    np.minimum.at(at, asked.user_index, asked.times)
+    at = first_times(asked, wanted.people)
+    assert at is not None
     if question == "last":
-        told: Any = _Histories(model, left.select(~chosen), people.astype(np.int64), users, at[people])
+        told: Any = _Histories(model, left.select(~chosen), people.astype(np.int64), users, at)
     else:
-        told = TrainedUsers(model, users[people], "list", {"at": at[people]} if model.follows_order else None)
+        told = TrainedUsers(model, users[people], "list", {"at": at} if model.follows_order else None)
     options: dict[str, Any] = {"lengths": (n, *cutoffs), "by": "list", "chunk": chunk, "report": report}
     return measured(model, asked, wanted, told, **options)
 

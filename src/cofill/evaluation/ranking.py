@@ -137,7 +137,8 @@ def evaluate_ranking(
     users = model.users.find(test.users.ids).astype(np.int64)
     known = known_entries(model, users, test.user_index, item_indices(model, test), chunk)
     wanted = relevant_ratings(model, test, known, relevant)
-    people = TrainedUsers(model, users[wanted.people], by, asked_at(model, test, users, wanted.people))
+    own = users[wanted.people]
+    people = TrainedUsers(model, own, by, asked_at(model, own, first_times(test, wanted.people)))
     return measured(model, test, wanted, people, lengths=(n, *cutoffs), by=by, chunk=chunk, report=report)
 
 
@@ -238,19 +239,25 @@ def _check_finite(scores: Floats, model: ListModel, people: People, first: int) 
         )
 
 
-def asked_at(model: RankingModel, test: Ratings, users: Longs, people: Longs) -> Mapping[str, Any]:
-    """What a model that follows order is told beside users: the times (n,) of the requests, or a goal without order.
-
-    `users` are the model's indices of the users of the test part, `people` those of the test part who are asked about.
-    """
-    if not getattr(model, "follows_order", False) or test.times is None:
-        return {}
+def first_times(test: Ratings, people: Longs) -> Doubles | None:
+    """(n,): when users of a test part first did something in it; None where it has no times."""
+    if test.times is None:
+        return None
     first = np.full(len(test.users), np.inf)
     np.minimum.at(first, test.user_index, test.times)
+    times: Doubles = first[people]
+    return times
+
+
+def asked_at(model: RankingModel, users: Longs, first: Doubles | None) -> Mapping[str, Any]:
+    """What a model that follows order is told beside users: the times (n,) of the requests, or a goal without order.
+
+    `users` (n,) are indices of the model, `first` (n,) are the times of their first test ratings.
+    """
+    if not getattr(model, "follows_order", False) or first is None:
+        return {}
     latest: Doubles = model.latest_times(users)  # type: ignore[attr-defined]
-    if (latest > first)[np.unique(test.user_index)].mean() > _OUT_OF_ORDER:
-        return {"goal": "any"}
-    return {"at": first[people]}
+    return {"goal": "any"} if (latest > first).mean() > _OUT_OF_ORDER else {"at": first}
 
 
 class TrainedUsers:

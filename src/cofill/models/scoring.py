@@ -235,6 +235,8 @@ class Scoring:
             rated, done = predictor.known.row(user)[0], feedback.items_of(user)
             predictor.remove(np.full(len(rated), user, np.int32), rated)
             feedback.main.forget(user)
+            if feedback.sequences is not None:
+                feedback.sequences.later.pop(user, None)
             if feedback.beside is not None:
                 feedback.beside.remove(np.full(len(done), user, np.int32), done)
                 feedback.beside.forget(user)

@@ -22,7 +22,7 @@ START = 12_000 * DAY
 def walks(users: int = 150, items: int = 30, steps: int = 8, seed: int = 0, *, rated: bool = False) -> Ratings:
     """Users who mostly go from an item to the next, at different times; some of it at the same second."""
     rng = np.random.default_rng(seed)
-    rows = {}
+    rows: dict[tuple[int, int], tuple[int, int, int, int]] = {}
     for user in range(users):
         item, time = int(rng.integers(items)), START + int(rng.integers(300)) * DAY
         for _ in range(steps):
@@ -92,7 +92,7 @@ def test_the_trend_is_what_counting_finds() -> None:
     rng = np.random.default_rng(1)
     times = START + rng.integers(0, 40 * DAY, 300).astype(np.float64)
     items = rng.integers(0, 7, 300).astype(np.int32)
-    trend, asked = Trend(times, items, 7), START + np.array([3.0, 20.0, 39.0, 500.0]) * DAY
+    trend, asked = Trend.of(times, items, 7), START + np.array([3.0, 20.0, 39.0, 500.0]) * DAY
     shares, place = trend.at(asked)
     for number, moment in enumerate(asked.tolist()):
         bins = np.floor((times - times.min()) / (DAY / 2))
@@ -216,8 +216,8 @@ def test_the_order_of_users_and_items_does_not_matter() -> None:
     )
     one = ListModel(list_goal="next").fit(replace(data, order=None))
     other = ListModel(list_goal="next").fit(renamed)
-    users = other.users.find([997 - 3 * user for user in one.users.ids])
-    items = other.items.find([500 - item for item in one.items.ids])
+    users = other.users.find([997 - 3 * int(user) for user in one.users.ids])
+    items = other.items.find([500 - int(item) for item in one.items.ids])
     assert isinstance(one.scorer, NextScorer)
     assert isinstance(other.scorer, NextScorer)
     assert one.scorer.choice.parts == other.scorer.choice.parts

@@ -31,6 +31,7 @@ Related work: EASE (Steck 2019), SLIST (Choi et al. 2021), TALE (Park et al. 202
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -42,7 +43,7 @@ from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, entries_where
 from cofill.models.lists.gram import Done, FitOptions, in_threads, regression_weights, sparse_times, unseen
 from cofill.models.lists.item_weights import AS_FITTED, FoldedIn, History, ItemWeights, Penalties, fit_weights
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, SequentialScorer, Sides
-from cofill.models.lists.sequences import Recency, Sequences, decay
+from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import Arrays
 from cofill.models.rng import Keys
 from cofill.threads import one_blas_thread
@@ -66,6 +67,8 @@ _PENALTY = 200.0
 _USER_POWER = 0.25
 # Terms of G and K below this share are left out: 70 positions ago.
 _NEGLIGIBLE = 1e-6
+# Below it z is 0: 35 positions ago, or after as many fifths of a session.
+_FADED = 1e-3
 # The most frequent items have an order: S has that many rows and columns, and takes 1.2 GB to fit.
 _MOST_ITEMS = 12_288
 # Of more than so many items, S keeps what is above this share of its greatest entry: a hundredth of Amazon Beauty's, of
@@ -114,40 +117,63 @@ class Choice(NamedTuple):
 # The trend
 
 
+@dataclass(frozen=True, eq=False)
 class Trend:
-    """Shares of items in what everybody did before a time, each interaction with a half-life."""
+    """Shares of items in what everybody did before a time, each interaction with a half-life; counted in bins."""
 
-    def __init__(self, times: Doubles, items: Ints, columns: int) -> None:
-        order = np.argsort(times, kind="stable")
-        self._first, self._columns = float(times[order[0]]), columns
-        span = float(times[order[-1]]) - self._first
-        self._width = max(SECONDS_A_DAY / 2, span / 1000)
-        self._bins, self._items = self._bin(times[order]), items[order]
-        self._kept: tuple[int, Doubles] | None = None
+    first: float  # when the first bin begins
+    width: float  # of a bin, in seconds
+    columns: int
+    bins: Longs  # (n,): ascending
+    items: Ints  # (n,)
+    counts: Longs  # (n,): of an item in a bin
 
-    def _bin(self, times: Doubles) -> Longs:
-        return np.floor((times - self._first) / self._width).astype(np.int64)
+    @classmethod
+    def of(cls, times: Doubles, items: Ints, columns: int) -> "Trend":
+        first, last = float(times.min()), float(times.max())
+        width = max(SECONDS_A_DAY / 2, (last - first) / 1000)
+        bins = np.floor((times - first) / width).astype(np.int64)
+        pairs, counts = np.unique(bins * columns + items, return_counts=True)
+        return cls(first, width, columns, pairs // columns, (pairs % columns).astype(np.int32), counts)
+
+    @cached_property
+    def last(self) -> Floats:
+        """(1, half-lives, columns): shares after all of it."""
+        return self._shares(self.bins[-1:] + 1)
 
     def at(self, times: Doubles) -> tuple[Floats, Longs]:
         """(moments, half-lives, columns): shares in the bins before those of the times; (n,): the moment of each."""
-        last = int(self._bins[-1]) + 1
-        moments, place = np.unique(np.clip(self._bin(times), 0, last), return_inverse=True)
-        rates = np.array([0.0 if np.isinf(days) else 1.0 / days for days in HALF_LIVES]) * self._width / SECONDS_A_DAY
-        found = np.zeros((len(moments), _TRENDS, self._columns), np.float32)
-        if moments.tolist() == [last] and self._kept is not None:
-            return self._kept[1].astype(np.float32)[None], place
-        sums, now, start = np.zeros((_TRENDS, self._columns)), 0, 0
+        last = int(self.bins[-1]) + 1
+        asked = np.clip(np.floor((times - self.first) / self.width), 0, last).astype(np.int64)
+        moments, place = np.unique(asked, return_inverse=True)
+        return (self.last if moments.tolist() == [last] else self._shares(moments)), place
+
+    def _shares(self, moments: Longs) -> Floats:
+        """(moments, half-lives, columns): before these bins, ascending."""
+        rates = np.array([0.0 if np.isinf(days) else 1.0 / days for days in HALF_LIVES]) * self.width / SECONDS_A_DAY
+        found = np.zeros((len(moments), _TRENDS, self.columns), np.float32)
+        sums, now, start = np.zeros((_TRENDS, self.columns)), 0, 0
         for number, moment in enumerate(moments.tolist()):
-            end = int(np.searchsorted(self._bins, moment))
+            end = int(np.searchsorted(self.bins, moment))
             sums *= np.exp2(-rates * (moment - now))[:, None]
-            items, age = self._items[start:end], moment - self._bins[start:end]
+            items, age = self.items[start:end], moment - self.bins[start:end]
             for trend, rate in enumerate(rates.tolist()):
-                sums[trend] += np.bincount(items, np.exp2(-rate * age), self._columns)
+                weights = self.counts[start:end] * np.exp2(-rate * age)
+                sums[trend] += np.bincount(items, weights, self.columns)
             now, start = moment, end
             found[number] = sums / np.maximum(sums.sum(1, keepdims=True), 1e-30)
-        if moments[-1] == last:
-            self._kept = last, found[-1].astype(np.float64)
-        return found, place
+        return found
+
+    def arrays(self) -> Arrays:
+        """For the model file."""
+        numbers = np.array([self.first, self.width, self.columns])
+        return {"trend": numbers, "trend.bins": self.bins, "trend.items": self.items, "trend.counts": self.counts}
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> "Trend":
+        """From the model file."""
+        first, width, columns = arrays["trend"].tolist()
+        return cls(first, width, int(columns), arrays["trend.bins"], arrays["trend.items"], arrays["trend.counts"])
 
 
 # The order
@@ -294,33 +320,37 @@ class NextScorer(SequentialScorer):
     """Lists without order, and what the trend and the order add to them."""
 
     def __init__(
-        self, usual: LinearScorer, order: OrderWeights, coefficients: Doubles, session: float, choice: Choice
+        self,
+        usual: LinearScorer,
+        trend: Trend,
+        order: OrderWeights,
+        coefficients: Doubles,
+        session: float,
+        choice: Choice,
     ) -> None:
         """`coefficients` (2, features): in a session, and after one."""
         super().__init__(usual.feedback, usual.sides)
-        self.usual, self.order, self.coefficients, self.session = usual, order, coefficients, session
-        self.choice = choice
+        self.usual, self.trend, self.order = usual, trend, order
+        self.coefficients, self.session, self.choice = coefficients, session, choice
         self.following = usual.following
-        sequences = self.sequences
-        self._trend = Trend(sequences.times, sequences.rows.indices, sequences.rows.columns)
 
     def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
         """Without order and time."""
         return self.usual.of_people(done, about)
 
     def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
-        own, trained = self._own(recent), self.sequences.rows.columns
+        own, trained = self._own(recent), self.trend.columns
         scores = self.usual.of_people(done, about) * own[:, _TRENDS, None]
         if self.coefficients[:, _TRENDS + 1].any():
-            lately = SparseRows(done.indptr, done.indices, done.values * self._fading(done, recent), done.columns)
+            lately = _lately(done, self._fading(done, recent), done.values)
             scores += own[:, _TRENDS + 1, None] * (self.usual.of_people(lately) - self._constant())
         if self.coefficients[:, _TRENDS + 2].any():
-            lately = SparseRows(done.indptr, done.indices, self._fading(done, recent), done.columns)
+            lately = _lately(done, self._fading(done, recent))
             lately = entries_where(lately, lately.indices < trained)
             lately = SparseRows(lately.indptr, lately.indices, lately.values, trained)
             scores[:, :trained] += own[:, _TRENDS + 2, None] * self.order.scores(lately)
         if self.coefficients[:, :_TRENDS].any():
-            shares, place = self._trend.at(recent.at)
+            shares, place = self.trend.at(recent.at)
             scores[:, :trained] += np.einsum("nh,nhi->ni", own[:, :_TRENDS], shares[place])
         return scores
 
@@ -348,9 +378,9 @@ class NextScorer(SequentialScorer):
     def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         own, z = self._own(recent)[0].astype(np.float64), self._fading(row, recent).astype(np.float64)
-        trend, trained = np.zeros(len(asked)), self.sequences.rows.columns
+        trend, trained = np.zeros(len(asked)), self.trend.columns
         inside = asked < trained
-        shares, place = self._trend.at(recent.at)
+        shares, place = self.trend.at(recent.at)
         trend[inside] = own[:_TRENDS] @ shares[place[0]][:, asked[inside]]
         weights = self.usual.shares(items, np.ones_like(grades), asked)
         constant = self._constant()[asked] * own[_TRENDS]
@@ -375,7 +405,7 @@ class NextScorer(SequentialScorer):
             "next.parts": np.array([get_args(Parts).index(self.choice.parts), self.choice.users], np.int64),
             "next.ndcg": np.array([self.choice.ndcg.get(name, np.nan) for name in get_args(Parts)]),
         }
-        return self.usual.arrays() | self.order.arrays() | numbers
+        return self.usual.arrays() | self.trend.arrays() | self.order.arrays() | numbers
 
     @classmethod
     def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> ListScorer:
@@ -386,16 +416,22 @@ class NextScorer(SequentialScorer):
         names: tuple[Parts, ...] = get_args(Parts)
         number, users = arrays["next.parts"].tolist()
         ndcg = {name: value for name, value in zip(names, arrays["next.ndcg"].tolist(), strict=True) if value == value}
-        order = OrderWeights.restored(arrays)
+        trend, order = Trend.restored(arrays), OrderWeights.restored(arrays)
         choice = Choice(names[number], ndcg, users)
-        return cls(usual, order, arrays["next.coefficients"], float(arrays["next.session"][0]), choice)
+        return cls(usual, trend, order, arrays["next.coefficients"], float(arrays["next.session"][0]), choice)
 
 
 def _fading(done: SparseRows, recent: Recency, session: float) -> Floats:
-    """(entries,): z"""
-    fade = np.exp(-np.minimum(recent.gap / session, 700.0)).astype(np.float32)
-    fading: Floats = decay(recent.age, _POSITIONS) * np.repeat(fade, done.counts())
-    return fading
+    """(entries,): z; 0 where it is negligible, so that of long histories little is left."""
+    fade = np.exp(-np.minimum(recent.gap / session, 700.0))
+    fading = np.exp(-recent.age / _POSITIONS) * np.repeat(fade, done.counts())
+    return np.where(fading > _FADED, fading, 0.0).astype(np.float32)
+
+
+def _lately(done: SparseRows, fading: Floats, grades: Floats | None = None) -> SparseRows:
+    """The rows z, or z times grades, without what is 0."""
+    values = fading if grades is None else fading * grades
+    return entries_where(SparseRows(done.indptr, done.indices, values, done.columns), fading > 0)
 
 
 # Fitting
@@ -435,7 +471,8 @@ def fit_scorer(
     if choice.parts != "trend":
         order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), threads)
     done(0.6)
-    return NextScorer(usual(0.6), order, validation.coefficients(choice.parts), session, choice), choice
+    trend = Trend.of(sequences.times, sequences.rows.indices, sequences.rows.columns)
+    return NextScorer(usual(0.6), trend, order, validation.coefficients(choice.parts), session, choice), choice
 
 
 def _in_order(sequences: Sequences, graded: SparseRows) -> tuple[SparseRows, Doubles]:
@@ -480,7 +517,7 @@ class _Validation:
         weights = fit_weights(own.rows, penalties, quiet, keys.items[kept], described=False)
         in_order, times = own.in_order()
         order = OrderWeights.fit(in_order, _fades(in_order, times, own.session, sequences.dated), how.threads)
-        trend = Trend(own.times, own.rows.indices, len(kept)) if sequences.dated else None
+        trend = Trend.of(own.times, own.rows.indices, len(kept)) if sequences.dated else None
         half = (keys.users[chosen][own.users] & np.uint64(1)).astype(np.int64)
         regime = (own.recent(np.arange(len(own.users)))[1].gap > own.session).astype(np.int64)
 
@@ -633,9 +670,8 @@ def _features(
         found[:, :_TRENDS] = shares[place]
     nothing = SparseRows(np.zeros(2, np.int64), rows.indices[:0], rows.values[:0], rows.columns)
     found[:, _TRENDS] = _plain(weights, rows)
-    lately = SparseRows(rows.indptr, rows.indices, rows.values * fading, rows.columns)
-    found[:, _TRENDS + 1] = _plain(weights, lately) - _plain(weights, nothing)
-    found[:, _TRENDS + 2] = order.scores(SparseRows(rows.indptr, rows.indices, fading, rows.columns))
+    found[:, _TRENDS + 1] = _plain(weights, _lately(rows, fading, rows.values)) - _plain(weights, nothing)
+    found[:, _TRENDS + 2] = order.scores(_lately(rows, fading))
     seen = np.zeros((rows.rows, rows.columns), np.bool_)
     seen[np.repeat(np.arange(rows.rows), rows.counts()), rows.indices] = True
     found *= ~seen[:, None]

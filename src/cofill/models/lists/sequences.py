@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Doubles, Ints, Longs
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.observed import Arrays
@@ -63,12 +63,8 @@ class Sequences:
         place = (np.arange(len(users)) - ends[users]).astype(np.float32)
         by_item = np.lexsort((items, users))
         rows = SparseRows(ends, items[by_item].astype(np.int32), place[by_item], len(ratings.items))
-        return cls.from_rows(rows, times[by_item])
-
-    @classmethod
-    def from_rows(cls, rows: SparseRows, times: Doubles) -> "Sequences":
-        end = float(times.max(initial=0.0))
-        return cls(rows, times, end >= FIRST_DATE, end=end)
+        end = float(times.max())
+        return cls(rows, times[by_item], end >= FIRST_DATE, end=end)
 
     def in_order(self) -> tuple[SparseRows, Doubles]:
         """What each user did in training, in its order, and the times (entries,); values are 1."""
@@ -169,6 +165,7 @@ class Sequences:
             "indices": self.rows.indices,
             "values": self.rows.values,
             "times": self.times,
+            "end": np.array([self.end]),
             "later.rows": np.array(users, np.int64),
             "later.columns": np.array(items, np.int64),
             "later.times": np.array(times, np.float64),
@@ -178,12 +175,7 @@ class Sequences:
     def restored(cls, arrays: Arrays, items: int) -> "Sequences":
         """From the model file, with so many items in training."""
         rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], items)
-        found = cls.from_rows(rows, np.asarray(arrays["times"]))
+        end = float(arrays["end"][0])  # of all users, where only some are at hand
+        found = cls(rows, np.asarray(arrays["times"]), end >= FIRST_DATE, end=end)
         found.add(arrays["later.rows"], arrays["later.columns"], np.asarray(arrays["later.times"]))
         return found
-
-
-def decay(age: Longs, positions: float) -> Floats:
-    """(n,): exp(-age / positions)"""
-    weights: Floats = np.exp(-age / positions).astype(np.float32)
-    return weights
