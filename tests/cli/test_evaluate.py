@@ -175,8 +175,7 @@ def test_what_users_do_next(run: Run, refused: Callable[..., str], tmp_path: Pat
     shown = run("evaluate", model, test, "--strategy", "last", "--quiet").out
     assert f"{document['this model']['next']['ndcg']:.4f}" in shown
     assert "popularity" in shown
-    assert "leave it out" in refused("evaluate", model, test, "--strategy", "last", "--relevant", 4)
-    assert "add --strategy" in refused("evaluate", model, test, "--train", train)
-    assert "--by time" in refused(
-        "split", train, "--at", "2001-01-01", "--train", tmp_path / "a.csv", "--test", tmp_path / "b.csv"
-    )
+    assert "leave it out" in refused("evaluate", model, test, "--strategy", "last", "--relevant", 4, code=2)
+    assert "add --strategy" in refused("evaluate", model, test, "--train", train, code=2)
+    cut = ("split", train, "--train", tmp_path / "a.csv", "--test", tmp_path / "b.csv", "--at", "2001-01-01")
+    assert "--by time" in refused(*cut, code=2)
