@@ -162,9 +162,9 @@ def run(options: argparse.Namespace) -> int:
         print_json(summary)
     else:
         print_table(f"Trained {out}", ("what", "value"), [(name, value) for name, value in _lines(summary)])
-        if "lists" in model.data_summary:
-            note(model.data_summary["lists"])
         if not options.quiet:
+            if "lists" in model.data_summary:
+                note(model.data_summary["lists"])
             note(f"next: cofill recommend {quote(str(out))} --user {quote(str(ratings.users.id(0)))}")
     return 0
 
