@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofill import Interactions, Ratings, Recommender, evaluate_ranking
+from cofill import CFN, Interactions, Ratings, Recommender, evaluate_ranking
 from cofill.data.sparse import SparseRows
 from cofill.data.splits import leave_last_out_split, random_split
 from cofill.errors import DataError
@@ -223,3 +223,13 @@ def test_the_order_of_users_and_items_does_not_matter() -> None:
     assert one.scorer.choice.parts == other.scorer.choice.parts
     expected = one.user_scores(np.arange(len(users)))
     np.testing.assert_allclose(other.user_scores(users.astype(np.int64))[:, items], expected, rtol=1e-3, atol=1e-5)
+
+
+def test_part_of_a_model_has_the_lists_of_the_whole(tmp_path: Path) -> None:
+    whole = CFN(list_goal="next", hidden=4, epochs=2, validation=0.0, threads=1).fit(walks(60, rated=True))
+    whole.save(tmp_path, shards=2)
+    for number in range(2):
+        part = Recommender.load(tmp_path, part=number)
+        users = part.users.find(part.users.ids).astype(np.int64)
+        expected = whole.user_scores(whole.users.find(part.users.ids).astype(np.int64))
+        np.testing.assert_allclose(part.user_scores(users), expected, rtol=1e-5, atol=1e-6)
