@@ -22,7 +22,7 @@ same interactions, by coefficients of the other half of the users, decides betwe
     any      kappa = 1, nothing else: the lists without order      trend    beta and kappa
     order    kappa, nu and eta                                     both     all of them
 
-"any" stays unless another is better by more than two standard errors. Positions instead of dates know no trend, and
+"any" stays unless another is better by more than three standard errors. Positions instead of dates know no trend, and
 one session. Every term is a sum over what a user did, apart from the trend: explanations are exact, and fold-in needs
 items, order and times alone.
 
@@ -86,7 +86,7 @@ _CHUNK = 256
 _RIDGE = 0.02
 _SHRUNK = 20.0
 # Standard errors by which order and time must be better than lists without them.
-_ERRORS = 2.0
+_ERRORS = 3.0
 
 
 class Choice(NamedTuple):
