@@ -64,16 +64,13 @@ def test_order_weights_are_those_of_written_out_rows(dense: bool, monkeypatch: p
     sequences = [rng.permutation(9)[: rng.integers(1, 8)] for _ in range(20)]
     grades = [rng.random(len(own)).astype(np.float32) for own in sequences]
     fades = [rng.random(len(own)) for own in sequences]
-    mean = np.mean([len(own) for own in sequences])
-    weights = np.concatenate([np.full(len(own) - 1, (len(own) / mean) ** -0.25) for own in sequences])
-    users = [(len(own) / mean) ** -0.25 / weights.mean() for own in sequences]
     gram, followed = 200 * np.eye(10), np.zeros((10, 10))
-    for own, grade, fade, user in zip(sequences, grades, fades, users, strict=True):
+    for own, grade, fade in zip(sequences, grades, fades, strict=True):
         for last in range(len(own) - 1):
             z = np.zeros(10)
             z[own[: last + 1]] = fade[last] * np.exp(-np.arange(last, -1, -1) / 5)
-            gram += user * np.outer(z, z)
-            followed[:, own[last + 1]] += user * grade[last + 1] * z
+            gram += np.outer(z, z)
+            followed[:, own[last + 1]] += grade[last + 1] * z
     ends = np.cumsum([0, *map(len, sequences)])
     done = SparseRows(ends, np.concatenate(sequences).astype(np.int32), np.concatenate(grades), 10)
     found = OrderWeights.fit(done, np.concatenate(fades))

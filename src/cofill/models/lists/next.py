@@ -9,11 +9,11 @@ max(a day, 5 x the median time between neighbours), f = exp(-gap / T):
     score = sum_h beta_h p_h  +  kappa x B  +  z (nu g B + eta S)
 
 B are the weights of lists without order (`ItemWeights`, what is popular included in x B). S is a ridge regression of
-the next item on z, over all histories s_1 .. s_j with the next item s_(j+1), users weighed by v = (n / mean n)^-1/4:
+the next item on z, over all histories s_1 .. s_j with the next item s_(j+1):
 
-    S = (G + 200 I)^-1 K        G = sum v z z'        K = sum v z y'        y: the grade of the next item
+    S = (G + 200 I)^-1 K        G = sum z z'        K = sum z y'        y: the grade of the next item
 
-G and K are exact: for positions a <= b of a user, G_ab = exp(-(b - a) / 5) V_b with V_b = v f_b^2 + exp(-2/5) V_(b+1).
+G and K are exact: for positions a <= b of a user, G_ab = exp(-(b - a) / 5) V_b with V_b = f_b^2 + exp(-2/5) V_(b+1).
 
 The coefficients are those of least squares, on the last interaction of each user, which B and S were not fitted to;
 they differ for requests in a session (gap <= T) and after one. Then B and S are fitted to everything. NDCG@10 on the
@@ -22,7 +22,7 @@ same interactions, by coefficients of the other half of the users, decides betwe
     any      kappa = 1, nothing else: the lists without order      trend    beta and kappa
     order    kappa, nu and eta                                     both     all of them
 
-"any" stays unless another is better by more than two standard errors. Positions instead of dates know no trend, and
+"any" stays unless another is better by more than three standard errors. Positions instead of dates know no trend, and
 one session. Every term is a sum over what a user did, apart from the trend: explanations are exact, and fold-in needs
 items, order and times alone.
 
@@ -64,7 +64,6 @@ _USED: dict[Parts, list[int]] = {
 }
 _POSITIONS = 5.0
 _PENALTY = 200.0
-_USER_POWER = 0.25
 # Terms of G and K below this share are left out: 70 positions ago.
 _NEGLIGIBLE = 1e-6
 # Below it z is 0: 35 positions ago, or after as many fifths of a session.
@@ -87,7 +86,7 @@ _CHUNK = 256
 _RIDGE = 0.02
 _SHRUNK = 20.0
 # Standard errors by which order and time must be better than lists without them.
-_ERRORS = 2.0
+_ERRORS = 3.0
 
 
 class Choice(NamedTuple):
@@ -197,13 +196,9 @@ class OrderWeights:
         items = np.sort(np.argsort(-frequent, kind="stable")[: min(most, int((frequent > 0).sum()))]).astype(np.int32)
         place = np.full(done.columns, -1, np.int32)
         place[items] = np.arange(len(items))
-        counts = done.counts()
-        rows = np.maximum(counts - 1, 0)
-        users = np.maximum(counts, 1.0) ** -_USER_POWER
-        users *= rows.sum() / max(float((users * rows).sum()), 1e-30)
         gram, next_ = (np.zeros((len(items), len(items)), np.float32) for _ in range(2))
         step = np.exp(-1.0 / _POSITIONS)
-        _add_sequences(done.indptr, place[done.indices], done.values, fade, users, step, gram, next_)
+        _add_sequences(done.indptr, place[done.indices], done.values, fade, step, gram, next_)
         gram[np.diag_indices_from(gram)] += np.float32(_PENALTY)
         return cls(items, _solved(gram, next_, threads))
 
@@ -269,18 +264,17 @@ def _solved(gram: Floats, next_: Floats, threads: int) -> "Floats | csr_array":
 
 @compiled
 def _add_sequences(
-    indptr: Longs, items: Ints, grades: Floats, fade: Doubles, users: Doubles, step: float, gram: Floats, next_: Floats
+    indptr: Longs, items: Ints, grades: Floats, fade: Doubles, step: float, gram: Floats, next_: Floats
 ) -> None:
     """G and K, user by user; an item of -1 has no order, and keeps its place."""
     for user in range(len(indptr) - 1):
         start, end = indptr[user], indptr[user + 1]
-        below = users[user] * _NEGLIGIBLE
         passed = 0.0
         for later in range(end - 2, start - 1, -1):
-            passed = users[user] * fade[later] * fade[later] + step * step * passed
+            passed = fade[later] * fade[later] + step * step * passed
             weight, target = passed, items[later]
             for earlier in range(later, start - 1, -1):
-                if weight < below:
+                if weight < _NEGLIGIBLE:
                     break
                 item = items[earlier]
                 if item >= 0 and target >= 0:
@@ -288,9 +282,9 @@ def _add_sequences(
                     if earlier != later:
                         gram[target, item] += weight
                 weight *= step
-            weight, target = users[user] * fade[later], items[later + 1]
+            weight, target = fade[later], items[later + 1]
             for earlier in range(later, start - 1, -1):
-                if weight < below:
+                if weight < _NEGLIGIBLE:
                     break
                 if items[earlier] >= 0 and target >= 0:
                     next_[items[earlier], target] += weight * grades[later + 1]
