@@ -49,6 +49,7 @@ WRONG: dict[str, list[Any]] = {
     "inner_momentum": [-0.1, 1],
     "inner_noise_ratio": [-0.1, 1.1],
     "inner_noise_std": [-1],
+    "list_goal": ["later", 1],
     "list_rank": [0, 1.5, 10**6, "many"],
     "list_penalty": [0, -1, float("nan"), "much"],
     "list_popularity": [-0.1, 1.1, "some"],

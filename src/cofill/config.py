@@ -74,16 +74,26 @@ class Settings(BaseModel):
         return {name: value for name, value in given.items() if value != usual[name]}
 
 
+Goal = Literal["next", "any"]
+"""What lists are for: what a user does next, by order and time, or anything that a user would choose at any time."""
+
+
 class ListSettings(Settings):
     """The list scorer: what a user would choose and like."""
 
+    list_goal: Literal["auto", "next", "any"] = Field(
+        title="What lists are for",
+        default="auto",
+        description="next: what a user does next, by order and time; any: anything that a user would choose, whenever; "
+        "auto: next, if the last interactions of users, held out of training, are found better by that",
+    )
     list_rank: int = Field(
         title="Directions of the lists",
         default=1024,
         ge=1,
         le=100_000,
-        description="directions that the list scorer keeps of a catalogue of at least four times as many items; a "
-        "smaller one is solved exactly",
+        description="directions that the list scorer keeps of a catalogue of at least twenty times as many items; a "
+        "smaller one is solved exactly, in 8 bytes for each pair of items (3.4 GB for 20,480)",
     )
     list_penalty: float = Field(
         title="Ridge penalty of the lists",

@@ -157,3 +157,25 @@ def test_wrong_calls(refused: Callable[..., str], halves: tuple[Path, Path]) -> 
     assert refused("evaluate", model, test, "--ranking", "--relevant", 6) == (
         "relevant=6 must be above the lowest rating, 0.5, and at most the highest, 5\n"
     )
+
+
+def test_what_users_do_next(run: Run, refused: Callable[..., str], tmp_path: Path) -> None:
+    lines = [f"{user},{(user + step) % 25},{1 + user % 4}" for user in range(40) for step in (0, 1, 2, 3, 5)]
+    (tmp_path / "clicks.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    train, test, model = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "model"
+    assert (
+        run("split", tmp_path / "clicks.csv", "--in-order", "--by", "last", "--train", train, "--test", test).code == 0
+    )
+    assert run("train", train, "--algorithm", "markov", "--out", model, "--quiet").code == 0
+    result = run("evaluate", model, test, "--strategy", "last", "--train", train, "--json", "--quiet")
+    document = json.loads(result.out)
+    assert set(document) == {"this model", "popularity", "recent-popularity", "markov", "ease", "lists, any"}
+    assert document["this model"] == document["markov"]
+    assert document["markov"]["next"]["users"] == 40
+    shown = run("evaluate", model, test, "--strategy", "last", "--quiet").out
+    assert f"{document['this model']['next']['ndcg']:.4f}" in shown
+    assert "popularity" in shown
+    assert "leave it out" in refused("evaluate", model, test, "--strategy", "last", "--relevant", 4, code=2)
+    assert "add --strategy" in refused("evaluate", model, test, "--train", train, code=2)
+    cut = ("split", train, "--train", tmp_path / "a.csv", "--test", tmp_path / "b.csv", "--at", "2001-01-01")
+    assert "--by time" in refused(*cut, code=2)

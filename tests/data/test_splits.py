@@ -1,5 +1,6 @@
 """Splits are partitions, repeat with their seed, and keep what they promise to keep together."""
 
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -107,12 +108,12 @@ def test_cold_rows_are_not_in_the_training_at_all(ratings: Ratings, ratio: float
 
 
 @settings(max_examples=40, deadline=None)
-@given(some_ratings(), st.integers(1, 4), st.integers(0, 100))
-def test_the_last_of_each_user_are_left_out(ratings: Ratings, last: int, seed: int) -> None:
+@given(some_ratings(), st.integers(1, 4))
+def test_the_last_of_each_user_are_left_out(ratings: Ratings, last: int) -> None:
     counts = np.bincount(ratings.user_index, minlength=len(ratings.users))
     if (counts <= last).all():
         return
-    parts = leave_last_out_split(ratings, last=last, seed=seed)
+    parts = leave_last_out_split(ratings, last=last)
     assert_partition(ratings, parts)
     assert parts.train.times is not None
     assert parts.test.times is not None
@@ -122,11 +123,35 @@ def test_the_last_of_each_user_are_left_out(ratings: Ratings, last: int, seed: i
         assert not len(tested) or trained.max() <= tested.min()
 
 
-def test_chance_decides_between_ratings_of_the_same_time() -> None:
-    """Not the order of the ids: with other seeds each of the four is the last."""
-    at_once = Ratings.read([(1, 0, 3.0, 5), *((1, item, 3.0, 9) for item in range(1, 5))])
-    lasts = [leave_last_out_split(at_once, seed=seed).test.item_index.tolist() for seed in range(40)]
-    assert sorted({item for (item,) in lasts}) == [1, 2, 3, 4]
+@given(st.permutations([1, 2, 3, 4]))
+def test_ratings_of_the_same_time_keep_the_order_of_their_source(items: list[int]) -> None:
+    at_once = Ratings.read([(1, 0, 3.0, 5), *((1, item, 3.0, 9) for item in items)])
+    assert at_once.items.array()[leave_last_out_split(at_once).test.item_index].tolist() == items[-1:]
+    joined = Ratings.read([(1, 9, 3.0, 9)]).merge(at_once)  # what is merged comes later
+    assert joined.items.array()[leave_last_out_split(joined).test.item_index].tolist() == items[-1:]
+
+
+def test_the_order_of_lines_survives_a_file(tmp_path: Path) -> None:
+    read = Ratings.read([(1, item, 3.0, 9) for item in (4, 2, 3, 1)] + [(0, 2, 1.0, 9)])
+    read.write(tmp_path / "ratings.csv")
+    again = Ratings.read(tmp_path / "ratings.csv")
+    assert again.item_index[again.sequence()].tolist() == read.item_index[read.sequence()].tolist() == [1, 3, 1, 2, 0]
+
+
+def test_a_split_at_a_date() -> None:
+    ratings = Ratings.read([(1, item, 3.0, item) for item in range(10)])
+    assert time_split(ratings, at=7).test.item_index.tolist() == [7, 8, 9]
+    with pytest.raises(DataError, match="all ratings are before the time 10"):
+        time_split(ratings, at=10)
+
+
+def test_lines_in_order_are_positions() -> None:
+    placed = Ratings.read([(1, 5, 3.0), (2, 5, 1.0), (1, 4, 2.0)]).in_order()
+    assert placed.times is not None
+    assert dict(zip(placed.item_index[placed.user_index == 0].tolist(), placed.times.tolist(), strict=False)) == {
+        0: 2,
+        1: 1,
+    }
 
 
 @settings(max_examples=40, deadline=None)

@@ -161,7 +161,7 @@ def test_confidence_is_found_where_counts_tell_what_people_like() -> None:
 
 def test_a_half_life_is_found_where_tastes_have_changed() -> None:
     data = ListSearchData.of(changed_tastes())
-    plan = plan_of(data, by="time", validation=0.15)
+    plan = plan_of(data, by="time", validation=0.15, list_goal="any")
     study = searched(data, plan, 15)
     best = best_trial(study)
     assert 0 < plan.values(best.params)["half_life"] < 1000

@@ -1,4 +1,4 @@
-"""cofill evaluate MODEL RATINGS [--ranking] [--fold-in RATINGS]"""
+"""cofill evaluate MODEL RATINGS [--ranking] [--fold-in RATINGS] [--strategy last|time]"""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -54,6 +54,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --fold-in: tell the model no more than N ratings of each user, drawn at random (default: all)",
     )
+    parser.add_argument(
+        "--strategy",
+        choices=("last", "time"),
+        help="measure lists of what users do next: RATINGS are the last of each user (last), or all that came after a "
+        "moment (time: the next item, all later ones, and the last with what came before it folded in)",
+    )
+    parser.add_argument(
+        "--train",
+        metavar="RATINGS",
+        help="with --strategy: fit popularity, recent popularity, a Markov chain, EASE and lists without order on "
+        "these training ratings, and show them beside",
+    )
     add_scoring(parser, "measure by tasks over ranges of people on a Ray cluster")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
@@ -67,6 +79,10 @@ def run(options: argparse.Namespace) -> int:
 
     if options.fold_in_ratings is not None and options.fold_in is None:
         options.refuse("--fold-in-ratings says how much of --fold-in to use; add --fold-in")
+    if options.strategy is not None:
+        return _next_items(options)
+    if options.train is not None:
+        options.refuse("--train is what baselines of next items are fitted on; add --strategy")
     check_ray(options)
     model = Recommender.load(options.model) if options.ray is None else _outline(options)
     test = load_ratings(options.ratings, options)
@@ -95,6 +111,45 @@ def run(options: argparse.Namespace) -> int:
         _print_ratings(result, options)
     if rankings:
         _print_rankings(rankings, options)
+    return 0
+
+
+def _next_items(options: argparse.Namespace) -> int:
+    """Measure lists of what users do next."""
+    from cofill.evaluation.next_items import QUESTIONS, evaluate_next, fitted_beside
+    from cofill.models.recommender import Recommender
+
+    for name in ("by", "relevant", "fold_in", "ray"):
+        if getattr(options, name) is not None:
+            options.refuse(f"--{name.replace('_', '-')} says nothing about what users do next; leave it out")
+    models, test = {"this model": Recommender.load(options.model)}, load_ratings(options.ratings, options)
+    if options.train is not None:
+        with share_done("fitting baselines", options.quiet) as report:
+            models |= fitted_beside(load_ratings(options.train, options), report)
+    n, questions = options.top or _LENGTH, QUESTIONS[options.strategy]
+    found: dict[str, dict[str, RankingEvaluation]] = {}
+    with share_done("ranking", options.quiet) as report:
+        for number, (name, model) in enumerate(models.items()):
+            part = _part_of(report, number, len(models))
+            for place, question in enumerate(questions):
+                share = _part_of(part, place, len(questions))
+                found.setdefault(name, {})[question] = evaluate_next(model, test, question=question, n=n, report=share)
+    if options.json:
+        print_json({name: {question: one.as_json() for question, one in own.items()} for name, own in found.items()})
+        return 0
+    for question in questions:
+        first = found["this model"][question]
+        rows = [(name, own[question].ndcg, own[question].recall, own[question].mrr) for name, own in found.items()]
+        if options.train is None:
+            rows.append(("popularity", first.popularity.ndcg, first.popularity.recall, first.popularity.mrr))
+        what = {"next": "The next item", "all": "All later items", "last": "The last item, with all before it known"}
+        print_table(
+            f"{what[question]} of {first.users:,} users, out of all that they had not chosen",
+            ("lists by", f"NDCG@{n}", f"{'recall' if question == 'all' else 'hit rate'}@{n}", "MRR"),
+            rows,
+        )
+        if first.unknown_items:
+            note(f"{first.unknown_items:,} of {first.ratings:,} items are unknown to the model: missed")
     return 0
 
 

@@ -91,6 +91,9 @@ def print_explanation(found: "Explanation", n: int) -> None:
     together = "the list score" if found.by == "list" else "the predicted rating"
     rows.append(row(f"together: {together}", found.clipped))
     print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "share", "title"), rows)
+    if found.groups is not None:
+        groups = ", ".join(f"{name} {shown(amount)}" for name, amount in found.groups.items())
+        sys.stdout.write(f"of it: {groups}\n")
     if found.low is not None and found.high is not None:
         sys.stdout.write(f"likely {found.low:z.2f} to {found.high:z.2f} (90 % prediction interval)\n")
 

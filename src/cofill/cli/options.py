@@ -133,6 +133,12 @@ def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COL
         help="how much an event of this name counts, such as buy=5; 0 leaves it out (repeatable; default 1 for all)",
     )
     group.add_argument(
+        "--in-order",
+        action="store_true",
+        default=None,
+        help="the lines of a user are in the order in which things were done; for a file without times",
+    )
+    group.add_argument(
         "--skip-bad-lines",
         type=count_or_zero,
         metavar="N",
@@ -171,7 +177,8 @@ def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
     from cofill.data.partition import Partition, is_partition
 
     if Path(source).is_file():
-        return read_ratings_or_interactions(Path(source), **reading_from(options))
+        read = read_ratings_or_interactions(Path(source), **reading_from(options))
+        return read.in_order() if getattr(options, "in_order", None) else read
     if is_partition(Path(source)):
         for given in reading_from(options):
             raise DataError(f"{source} is a partition, whose columns are known; leave out {as_flag(given, True)}")
@@ -225,6 +232,17 @@ def count(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return int(text)
+
+
+def moment(text: str) -> float:
+    """A date or a time, in UTC unless it has an offset, as Unix seconds."""
+    from datetime import UTC, datetime
+
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a date or a time such as 2001-01-31, got {text!r}") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def size(text: str) -> float:

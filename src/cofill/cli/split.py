@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cofill.cli.options import add_json, add_reading, add_seed, count, load_ratings
+from cofill.cli.options import add_json, add_reading, add_seed, count, load_ratings, moment
 from cofill.cli.output import check_table_file, print_json, print_table
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
@@ -40,6 +40,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="with --by strong: share of the ratings of each user to test that is told (default 0.8)",
     )
+    parser.add_argument(
+        "--at",
+        type=moment,
+        metavar="DATE",
+        help="with --by time: test what happened from this date on, such as 2001-01-31 or 2001-01-31T18:00 (in UTC)",
+    )
     add_json(parser)
     add_reading(parser)
     parser.set_defaults(refuse=parser.error)
@@ -71,22 +77,26 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what the split does not make use of."""
-    for name, by in (("last", "last"), ("fold_in", "strong"), ("fold_in_ratio", "strong")):
+    for name, by in (("last", "last"), ("at", "time"), ("fold_in", "strong"), ("fold_in_ratio", "strong")):
         if getattr(options, name) is not None and options.by != by:
             options.refuse(f"--{name.replace('_', '-')} belongs to a split by {by}; add --by {by}")
     if options.by == "last" and options.ratio is not None:
         options.refuse("--ratio says nothing where the last ratings of each user are tested; leave it out")
+    if options.at is not None and options.ratio is not None:
+        options.refuse("--at and --ratio both say where to cut; leave one of them out")
     if options.by == "strong" and options.fold_in is None:
         options.refuse("--by strong makes three parts; name the file for the ratings to fold in with --fold-in")
 
 
 def _parts(ratings: Ratings, options: argparse.Namespace) -> tuple[Ratings, ...]:
     """In the order training, fold-in where there is one, test."""
-    from cofill.data.splits import leave_last_out_split, split, strong_generalisation_split
+    from cofill.data.splits import leave_last_out_split, split, strong_generalisation_split, time_split
 
     ratio = 0.9 if options.ratio is None else options.ratio
     if options.by == "last":
-        return leave_last_out_split(ratings, last=options.last or 1, seed=options.seed)
+        return leave_last_out_split(ratings, last=options.last or 1)
+    if options.at is not None:
+        return time_split(ratings, at=options.at)
     if options.by == "strong":
         share = 0.8 if options.fold_in_ratio is None else options.fold_in_ratio
         return strong_generalisation_split(ratings, ratio=ratio, fold_in=share, seed=options.seed)

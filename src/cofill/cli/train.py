@@ -163,6 +163,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_table(f"Trained {out}", ("what", "value"), [(name, value) for name, value in _lines(summary)])
         if not options.quiet:
+            if "lists" in model.data_summary:
+                note(model.data_summary["lists"])
             note(f"next: cofill recommend {quote(str(out))} --user {quote(str(ratings.users.id(0)))}")
     return 0
 

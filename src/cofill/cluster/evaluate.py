@@ -25,7 +25,9 @@ from cofill.evaluation.ranking import (
     RankingEvaluation,
     Tallies,
     TrainedUsers,
+    asked_at,
     check_test,
+    first_times,
     known_entries,
 )
 from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
@@ -210,6 +212,8 @@ def _ranked(
     cut_at = people[order] if told is None else order  # all newcomers are -1
     ranges = cut_by_person(cut_at, outline.whole_parts(), division.number(place, len(people)))
 
+    first = first_times(test, wanted.people)
+
     def task(number: int) -> Mapping[str, Any]:
         places = order[slice(*ranges[number])]
         own, newcomers = _some_of(wanted, places), None
@@ -220,6 +224,7 @@ def _ranked(
         return {
             **outline.named,
             "people": people[places],
+            "first": None if first is None else first[places],
             "newcomers": newcomers,
             "ends": own.ends,
             "items": own.items,
@@ -264,7 +269,9 @@ def begin_ranking(work: Work, shared: bytes) -> Callable[[Any], Any]:
                 work.report((number + share) / len(task["kinds"]))
 
             if told is None:
-                tallies.take(held.model, TrainedUsers(held.model, _local(people, held.offset), by), _CHUNK, report)
+                users = _local(people, held.offset)
+                known = TrainedUsers(held.model, users, by, asked_at(held.model, users, task["first"]))
+                tallies.take(held.model, known, _CHUNK, report)
             else:
                 some = FoldIn(told["items"], told["values"], told["ends"])
                 tallies.take(held.model, Newcomers(held.model, some, told["ids"], by), _CHUNK, report)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from cofill.arrays import Floats, Ints
+from cofill.arrays import Bools, Floats, Ints
 from cofill.data import cells
 from cofill.data.interaction_columns import EitherColumns, InteractionColumns
 from cofill.data.layout import TextOptions
@@ -277,16 +277,26 @@ def _added_up(interactions: _Kind, source: str | None) -> _Kind:
     shape = len(interactions.users), len(interactions.items)
     users, items, order = by_user_then_item(interactions.user_index, interactions.item_index, shape)
     times = None if interactions.times is None else interactions.times[order]
+    places = interactions.places()[order]
+    if len(places):
+        places = np.maximum.reduceat(places, np.flatnonzero(_first_of_pair(users, items)))
     users, items, weights, times = added_up(users, items, interactions.values[order], times, source)
     scale = Scale(0.0, float(weights.max())) if len(weights) else interactions.scale
-    return replace(interactions, user_index=users, item_index=items, values=weights, times=times, scale=scale)
+    return replace(
+        interactions, user_index=users, item_index=items, values=weights, times=times, scale=scale, order=places
+    )
+
+
+def _first_of_pair(users: Ints, items: Ints) -> Bools:
+    """(n,): which of sorted pairs (n,) differ from the one before."""
+    return np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))[: len(users)]
 
 
 def added_up(
     users: Ints, items: Ints, weights: Floats, times: Times | None, source: str | None
 ) -> tuple[Ints, Ints, Floats, Times | None]:
     """Each pair once, of pairs (n,) that are sorted: the sum of its weights (n,), its latest time (n,)."""
-    new = np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))[: len(users)]
+    new = _first_of_pair(users, items)
     if not new.all():
         begins, pair = np.flatnonzero(new), np.cumsum(new)
         exact = weights.astype(np.float64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Ints
+from cofill.arrays import Ints, Longs
 from cofill.config import Orientation
 from cofill.data import cells
 from cofill.data.delimited import too_many
@@ -77,6 +77,8 @@ class Ratings(InFrames):
     scale: Scale
     titles: Mapping[Id, str] = field(default_factory=dict)
     """Of items, by id; for people to read."""
+    order: Ints | Longs | None = None
+    """(n,): where each stood in its source, which orders what happened at the same time; None: by item."""
 
     rated: ClassVar[bool] = True
     """Whether the values say how much somebody liked an item; those of interactions say how often it was chosen."""
@@ -172,8 +174,30 @@ class Ratings(InFrames):
                     "pass them ascending, each once, or a mask",
                 )
         times = None if self.times is None else self.times[chosen]
+        order = None if self.order is None else self.order[chosen]
         user_index, item_index = self.user_index[chosen], self.item_index[chosen]
-        return replace(self, user_index=user_index, item_index=item_index, values=self.values[chosen], times=times)
+        return replace(
+            self, user_index=user_index, item_index=item_index, values=self.values[chosen], times=times, order=order
+        )
+
+    def places(self) -> Ints | Longs:
+        """(n,): where each stood in its source, or its own place where that is unknown."""
+        return np.arange(len(self)) if self.order is None else self.order
+
+    def sequence(self) -> Longs:
+        """(n,): the order of what users did: by user, then by time, then as in the source."""
+        keys = (self.places(), self.user_index) if self.times is None else (self.places(), self.times, self.user_index)
+        return np.lexsort(keys)
+
+    def in_order(self) -> Self:
+        """The same, of a source without times whose lines are in the order in which users did things.
+
+        Their times are positions, from 1 for the first thing that a user did.
+        """
+        sequence, counts = self.sequence(), np.bincount(self.user_index, minlength=len(self.users))
+        times = np.empty(len(self), np.int64)
+        times[sequence] = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
+        return replace(self, times=times)
 
     def including(self, *, users: Iterable[Id] | None = None, items: Iterable[Id] | None = None) -> Self:
         """The same ratings with more ids, which have no ratings; new ones come last."""
@@ -196,6 +220,7 @@ class Ratings(InFrames):
             item_index=sorted_items,
             values=self.values[order],
             times=None if self.times is None else self.times[order],
+            order=self.places()[order],
         )
 
     def to_polars(self) -> "pl.DataFrame":
@@ -215,10 +240,14 @@ class Ratings(InFrames):
         return pl.DataFrame(columns)
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write `to_polars()` to a .csv, .tsv, .csv.gz, .tsv.gz or .parquet file: all of it, or nothing."""
+        """Write `to_polars()` to a .csv, .tsv, .csv.gz, .tsv.gz or .parquet file: all of it, or nothing.
+
+        Lines are in the order of the source, so that a file keeps what happened first at the same time.
+        """
         from cofill.data.table import write_frame
 
-        write_frame(self.to_polars(), path)
+        frame = self.to_polars()
+        write_frame(frame if self.order is None else frame[np.argsort(self.order, kind="stable")], path)
 
     def merge(self, other: "Ratings") -> Self:
         """Both together. Where both have a pair, `other` wins; its new ids come after the known ones.
@@ -246,7 +275,10 @@ class Ratings(InFrames):
         }
         scale = Scale(min(self.scale.low, other.scale.low), max(self.scale.high, other.scale.high))
         values = np.concatenate([self.values, other.values])
+        first = self.places()
+        order = np.concatenate([first, other.places() + int(first.max(initial=-1)) + 1])
         pairs: dict[str, Any] = {"user_index": user_index, "item_index": item_index, "values": values, "times": times}
+        pairs["order"] = order
         return replace(self, users=users, items=items, scale=scale, titles=titles, **pairs)
 
     def summary(self) -> dict[str, Any]:
@@ -486,7 +518,14 @@ def _last_of_each(ratings: _Kind, source: str | None = None, *, by_position: boo
     shape = len(ratings.users), len(ratings.items)
     users, items, order = by_user_then_item(ratings.user_index, ratings.item_index, shape)
     times = None if ratings.times is None else ratings.times[order]
-    ordered = replace(ratings, user_index=users, item_index=items, values=ratings.values[order], times=times)
+    ordered = replace(
+        ratings,
+        user_index=users,
+        item_index=items,
+        values=ratings.values[order],
+        times=times,
+        order=order if ratings.order is None else ratings.order[order],
+    )
     keep = last_of_each_pair(users, items, times if source is not None else None)
     if keep is None:
         return ordered

@@ -51,9 +51,20 @@ def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Spli
     return (_divided(ratings, fold == number) for number in range(folds))
 
 
-def time_split(ratings: Ratings, *, ratio: float = 0.9) -> Split:
-    """About a share `ratio` to train on, all later ratings to test. What happened at once stays together."""
+def time_split(ratings: Ratings, *, ratio: float = 0.9, at: float | None = None) -> Split:
+    """About a share `ratio` to train on, all later ratings to test. What happened at once stays together.
+
+    With `at`, in seconds, all ratings before that time are trained on, whatever their share.
+    """
     times = _times(ratings)
+    if at is not None:
+        held_out = times >= at
+        if held_out.all() or not held_out.any():
+            raise DataError(
+                f"all ratings are {'at or after' if held_out.all() else 'before'} the time {at:g}",
+                f"give one after {times.min():g}, and not after {times.max():g}",
+            )
+        return _divided(ratings, held_out)
     wanted = _training_size(len(ratings), ratio, "ratings")
     moments, counts = np.unique(times, return_counts=True)
     if len(moments) < 2:
@@ -64,19 +75,19 @@ def time_split(ratings: Ratings, *, ratio: float = 0.9) -> Split:
     return _divided(ratings, times >= first_tested)
 
 
-def leave_last_out_split(ratings: Ratings, *, last: int = 1, seed: int = 0) -> Split:
+def leave_last_out_split(ratings: Ratings, *, last: int = 1) -> Split:
     """The `last` latest ratings of each user to test, all earlier ones to train on (leave-one-out by time).
 
-    Users with no more than `last` ratings are trained on alone. Among ratings of a user at the same time chance decides
-    which is the last: their order in a file or by id would say something about the items.
+    Users with no more than `last` ratings are trained on alone. Ratings of a user at the same time are in the order
+    of their source.
     """
-    times = _times(ratings)
+    _times(ratings)
     if last < 1:
         raise DataError(f"last={last} leaves none to test", "leave out at least 1 rating of each user")
-    moment = np.unique(times, return_inverse=True)[1]
-    later = _place_among_own(ratings, -moment, seed)
-    own = np.bincount(ratings.user_index, minlength=len(ratings.users))[ratings.user_index]
-    held_out = (later < last) & (own > last)
+    counts = np.bincount(ratings.user_index, minlength=len(ratings.users))
+    later = np.empty(len(ratings), np.int64)
+    later[ratings.sequence()] = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(len(ratings))
+    held_out = (later < last) & (counts[ratings.user_index] > last)
     if not held_out.any():
         raise DataError(f"no user has more than {last} ratings", "leave out fewer of each, or split at random")
     return _divided(ratings, held_out)
@@ -103,7 +114,7 @@ def strong_generalisation_split(
     held_out[several[_held_out(len(several), ratio, seed, "users with at least 2 ratings")]] = True
     given = np.clip(np.rint(counts * fold_in).astype(np.int64), 1, np.maximum(counts - 1, 1))
     tested = held_out[ratings.user_index]
-    first = _place_among_own(ratings, np.zeros(len(ratings), np.int64), seed) < given[ratings.user_index]
+    first = _place_among_own(ratings, seed) < given[ratings.user_index]
     return StrongSplit(ratings.select(~tested), ratings.select(tested & first), ratings.select(tested & ~first))
 
 
@@ -114,7 +125,7 @@ def at_most_each(ratings: Ratings, *, most: int, seed: int = 0) -> Ratings:
     """
     if most < 1:
         raise DataError(f"most={most} leaves no rating", "keep at least 1 of each user")
-    return ratings.select(_place_among_own(ratings, np.zeros(len(ratings), np.int64), seed) < most)
+    return ratings.select(_place_among_own(ratings, seed) < most)
 
 
 def cold_items_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> Split:
@@ -131,8 +142,8 @@ def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
     """Cut ratings into a training and a test part; `ratio` is the share of the training part.
 
     `by` is "random", "time" (the latest ratings are the test), "last" (the last rating of each user), "cold-items" or
-    "cold-users" (all ratings of some items or users, which training then knows nothing of). A split by time ignores the
-    seed, and one by the last of each user the ratio.
+    "cold-users" (all ratings of some items or users, which training then knows nothing of). Splits by time and by the
+    last of each user ignore the seed, and the latter the ratio.
     """
     refuse_unread(ratings)
     if by == "random":
@@ -140,7 +151,7 @@ def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
     if by == "time":
         return time_split(ratings, ratio=ratio)
     if by == "last":
-        return leave_last_out_split(ratings, seed=seed)
+        return leave_last_out_split(ratings)
     if by == "cold-items":
         return cold_items_split(ratings, ratio=ratio, seed=seed)
     if by == "cold-users":
@@ -162,9 +173,9 @@ def _times(ratings: Ratings) -> Times:
     return ratings.times
 
 
-def _place_among_own(ratings: Ratings, keys: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
-    """(n,): which rating of its user each is, from 0, by ascending key; in random order where keys are equal."""
-    order = np.lexsort((_generator(seed).permutation(len(ratings)), keys, ratings.user_index))
+def _place_among_own(ratings: Ratings, seed: int) -> npt.NDArray[np.int64]:
+    """(n,): which rating of its user each is, from 0, in random order."""
+    order = np.lexsort((_generator(seed).permutation(len(ratings)), ratings.user_index))
     starts = np.searchsorted(ratings.user_index, ratings.user_index)  # ratings are sorted by user, as `order` is
     place = np.empty(len(ratings), np.int64)
     place[order] = np.arange(len(ratings)) - starts

@@ -4,6 +4,7 @@ from cofill.evaluation.cross_validation import CrossValidation, Fold, cross_vali
 from cofill.evaluation.intervals import Interval, PairedComparison, PairedRatio, paired, paired_ratio
 from cofill.evaluation.list_measures import CutOff, ListCluster, MeasuredLists, Slots
 from cofill.evaluation.newcomers import evaluate_newcomers
+from cofill.evaluation.next_items import evaluate_next
 from cofill.evaluation.ranking import RankingEvaluation, evaluate_ranking
 from cofill.evaluation.ratings import Cluster, Evaluation, UserCluster, evaluate
 
@@ -24,6 +25,7 @@ __all__ = [
     "cross_validate",
     "evaluate",
     "evaluate_newcomers",
+    "evaluate_next",
     "evaluate_ranking",
     "paired",
     "paired_ratio",

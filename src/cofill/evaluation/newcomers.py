@@ -7,7 +7,7 @@ newcomer changes the list of another. The usual measures are Recall@20 (`recall_
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -129,9 +129,11 @@ class Newcomers:
     def scores(self, first: int, last: int) -> Floats:
         size = len(self._model.items)
         scores = np.empty((last - first, size), np.float32)
+        # What is told of newcomers is drawn at random: its order means nothing.
+        goal: dict[str, Any] = {"goal": "any"} if getattr(self._model, "follows_order", False) else {}
         for row, own in enumerate(self._own(first, last)):
             items, values = self._told.items[own], self._told.values[own]
-            found = self._model.new_user_scores(items, values, by=self._by) if len(items) else self._stranger()
+            found = self._model.new_user_scores(items, values, by=self._by, **goal) if len(items) else self._stranger()
             scores[row] = found[:size]
         return scores
 

@@ -10,13 +10,13 @@ ratings that the user has not rated, the lower index first among equals. A model
 nothing about tastes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings, Scale, refuse_unread
 from cofill.data.vocabulary import Vocabulary
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 ListsBy = Literal["list", "rating"]
 """What lists are sorted by: the score for choosing and liking, or the predicted rating."""
+
+# The share of users with a test rating earlier than a known one from which on the test has no order: after a split at
+# random most have one, and clocks are off now and then.
+_OUT_OF_ORDER = 0.02
 
 CUTOFFS = (20, 100)
 """Lengths that are measured beside n: those of Recall@20 and NDCG@100 in Liang et al. (2018)."""
@@ -50,7 +54,10 @@ class ListModel(Protocol):
 
 
 class RankingModel(ListModel, Protocol):
-    """The interface of a model whose lists for its own users are measured."""
+    """The interface of a model whose lists for its own users are measured.
+
+    One that `follows_order` has `user_scores` that take the times of requests (`at`) and a `goal`, too.
+    """
 
     def user_scores(self, users: Longs, *, by: ListsBy = "list") -> Floats: ...
     def known_items(self, user: int) -> Ints: ...
@@ -121,12 +128,17 @@ def evaluate_ranking(
     `cutoffs` are further lengths to measure (`at`). `relevant` is the least rating that counts as relevant; of
     interactions all do. `by` is what the lists are sorted by, as in `recommend`. `chunk` users are scored at once:
     memory is that many times the items. `report` is called with the share done.
+
+    A model that follows order and time is asked for the next item, at the time of the first test rating of each user,
+    if no user has a test rating earlier than one that it knows. Else order means nothing to the test, as where it was
+    drawn at random, and lists are those for anything that a user would choose.
     """
     check_test(test, n, cutoffs, chunk)
     users = model.users.find(test.users.ids).astype(np.int64)
     known = known_entries(model, users, test.user_index, item_indices(model, test), chunk)
     wanted = relevant_ratings(model, test, known, relevant)
-    people = TrainedUsers(model, users[wanted.people], by)
+    own = users[wanted.people]
+    people = TrainedUsers(model, own, by, asked_at(model, own, first_times(test, wanted.people)))
     return measured(model, test, wanted, people, lengths=(n, *cutoffs), by=by, chunk=chunk, report=report)
 
 
@@ -227,18 +239,44 @@ def _check_finite(scores: Floats, model: ListModel, people: People, first: int) 
         )
 
 
+def first_times(test: Ratings, people: Longs) -> Doubles | None:
+    """(n,): when users of a test part first did something in it; None where it has no times."""
+    if test.times is None:
+        return None
+    first = np.full(len(test.users), np.inf)
+    np.minimum.at(first, test.user_index, test.times)
+    times: Doubles = first[people]
+    return times
+
+
+def asked_at(model: RankingModel, users: Longs, first: Doubles | None) -> Mapping[str, Any]:
+    """What a model that follows order is told beside users: the times (n,) of the requests, or a goal without order.
+
+    `users` (n,) are indices of the model, `first` (n,) are the times of their first test ratings.
+    """
+    if not getattr(model, "follows_order", False) or first is None:
+        return {}
+    latest: Doubles = model.latest_times(users)  # type: ignore[attr-defined]
+    return {"goal": "any"} if (latest > first).mean() > _OUT_OF_ORDER else {"at": first}
+
+
 class TrainedUsers:
     """Users of the model by their indices; -1 is one whom it does not know, who has rated nothing."""
 
-    def __init__(self, model: RankingModel, users: Longs, by: ListsBy) -> None:
+    def __init__(self, model: RankingModel, users: Longs, by: ListsBy, asked: Mapping[str, Any] | None = None) -> None:
+        """`asked` is what the model is told beside the users, as `asked_at` has it."""
         self._model, self._users, self._by = model, users, by
+        self._asked = asked or {}
 
     def scores(self, first: int, last: int) -> Floats:
         users, items = self._users[first:last], len(self._model.items)
         scores = np.empty((len(users), items), np.float32)
         known = users >= 0
         if known.any():
-            scores[known] = self._model.user_scores(users[known], by=self._by)[:, :items]
+            asked = dict(self._asked)
+            if "at" in asked:
+                asked["at"] = asked["at"][first:last][known]
+            scores[known] = self._model.user_scores(users[known], by=self._by, **asked)[:, :items]
         if not known.all():
             scores[~known] = self._model.stranger_scores(by=self._by)[:items]
         return scores

@@ -55,7 +55,7 @@ class ExperimentData:
             return Split(self.ratings.select(marks == _TRAINED), self.ratings.select(marks == _TESTED))
         assert part.seed is not None
         if part.by == "last":
-            return leave_last_out_split(self.ratings, seed=part.seed)
+            return leave_last_out_split(self.ratings)
         assert part.ratio is not None
         return random_split(self.ratings, ratio=part.ratio, seed=part.seed)
 

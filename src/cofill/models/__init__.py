@@ -71,6 +71,8 @@ _OURS = {
         {"epochs": 40, "hidden": 100},
     ),
     "popularity": Algorithm("cofill.models.baselines.popularity:Popularity", (Contender("popularity", lists=True),)),
+    "recent-popularity": Algorithm("cofill.models.baselines.sequential:RecentPopularity"),
+    "markov": Algorithm("cofill.models.baselines.sequential:MarkovChain"),
     "item-knn": Algorithm(
         "cofill.models.baselines.item_models:ItemKNN",
         (Contender("item kNN", lists=True),),

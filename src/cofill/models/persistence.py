@@ -64,6 +64,7 @@ from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.interrupts import unfinished
 from cofill.models import algorithm
 from cofill.models.lists.feedback import GradedRatings
+from cofill.models.lists.sequences import Sequences
 from cofill.models.observed import Arrays as Arrays
 from cofill.models.observed import known_from
 from cofill.models.results import EpochRecord, ItemPlaces
@@ -82,6 +83,7 @@ _DTYPES: dict[str, Any] = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BOOL": np.bool_},
     **{f"{sign}{bits}": np.dtype(f"{sign.lower()}{bits // 8}") for sign in "IU" for bits in (8, 16, 32, 64)},
 }  # of safetensors
+SEQUENCE = "sequence."  # order and times of what users did, in the same file
 BESIDE = "beside."  # interactions beside ratings, in the file of the list scorer
 
 
@@ -260,6 +262,9 @@ class Divided:
             beside = arrays["lists"].get("beside.indptr", each)
             places |= {("lists", "decay"): ends, ("lists", "beside.indptr"): each}
             places |= {("lists", f"{BESIDE}{name}"): beside for name in ("indices", "values", "decay")}
+            sequence = arrays["lists"].get("sequence.indptr", each)
+            places |= {("lists", "sequence.indptr"): each}
+            places |= {("lists", f"{SEQUENCE}{name}"): sequence for name in ("indices", "values", "times")}
         return {(kind, name): place for (kind, name), place in places.items() if name in arrays.get(kind, {})}
 
     def of_shard(self, columns: range) -> dict[str, Arrays]:
@@ -316,6 +321,8 @@ def divided(model: Model, *, whole: bool = False) -> Divided:
     feedback = model.scorer.feedback
     if feedback.main.decay is not None:
         arrays["lists"]["decay"] = feedback.main.decay.trained.values
+    if feedback.sequences is not None:
+        arrays["lists"] |= {f"{SEQUENCE}{name}": array for name, array in feedback.sequences.arrays().items()}
     if feedback.beside is not None:
         arrays["lists"] |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
     learned_of = {"users": model.user_features, "items": model.item_features}
@@ -621,7 +628,10 @@ def _put_together(
         of_beside = known_from(own, *sizes, None if rows is None else _under(BESIDE, rows))
         grades = model._grades(Scale(*own["scale"].tolist()), rated=not of_beside.trained.nnz)
         beside = GradedRatings.of(of_beside, grades, own.get("decay"))
-    model._scorer = model._load_scorer(lists, model._feedback(lists.get("decay"), beside))
+    feedback = model._feedback(lists.get("decay"), beside)
+    if own := _under(SEQUENCE, lists):
+        feedback.sequences = Sequences.restored(own, model._predictor.known.trained.columns)
+    model._scorer = model._load_scorer(lists, feedback)
     for side, own, ids in (("users", of_users, model.users), ("items", of_items, model.items)):
         if side in card.features:
             described = np.flatnonzero(own["described"])

@@ -23,6 +23,9 @@ class Given(NamedTuple):
     features: Floats | None = None  # (P,), None where nothing is known
     widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
     number: int = -1
+    places: Longs | None = None  # (n,): in which order a new user did these things; by number if unknown
+    times: Doubles | None = None  # (n,): when
+    at: float | None = None  # the time of the request; the latest known unless it is given
 
 
 STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_a
 
 import numpy as np
 
-from cofill.arrays import Bools, Floats, Ints, Longs
-from cofill.config import ListSettings, Settings
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.config import Goal, ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features, ReadableColumn
@@ -24,11 +24,13 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
-from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, time_decay
+from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, joined, time_decay
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import Penalties
+from cofill.models.lists.next import NextScorer, fit_scorer
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
-from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
+from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, SequentialScorer, Sides
+from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays, PartInfo, read_model, save
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
@@ -61,6 +63,15 @@ _USERS_AT_ONCE = 64  # that a thread makes the lists of
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 Side = Literal["user", "item"]
+Time = datetime | float
+"""A moment, or Unix seconds."""
+
+
+def seconds(moment: Time) -> float:
+    """Unix seconds; a datetime without a time zone is in UTC."""
+    if not isinstance(moment, datetime):
+        return float(moment)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 class Fitting(NamedTuple):
@@ -164,10 +175,25 @@ class Recommender(ABC):
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """What scores items for lists, from what users did; an algorithm that ranks in its own way has another."""
-        return self._linear_scorer(feedback, done)
+        own = self._list_settings
+        if own.list_goal == "next" and feedback.sequences is None:
+            raise DataError("list_goal 'next' needs the order of what people did; there are no times", "leave it out")
+        scorer, choice = fit_scorer(
+            feedback,
+            self._sides,
+            Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity),
+            keys=KeysOfSides(self.users.keys(), self.items.keys()),
+            goal=own.list_goal,
+            seed=own.seed,
+            threads=getattr(self._settings, "threads", 0),
+            done=done,
+        )
+        if choice is not None:
+            self.data_summary["lists"] = str(choice)
+        return scorer
 
     def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
-        return LinearScorer.restored(arrays, feedback, self._sides)
+        return NextScorer.restored(arrays, feedback, self._sides)
 
     def facts(self) -> list[tuple[str, str]]:
         """Facts about the algorithm for the report: name and value."""
@@ -244,7 +270,10 @@ class Recommender(ABC):
             known = KnownRatings(more.rows("user"), more.rows("item"))
             beside = GradedRatings.of(known, self._grades(more.scale, rated=False), decay_beside)
         feedback = self._feedback(decay, beside)
+        feedback.sequences = Sequences.of(data.ratings, more)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
+        if not isinstance(self._scorer, SequentialScorer):
+            feedback.sequences = None
         self.trained = datetime.now(UTC)
         return self
 
@@ -418,10 +447,19 @@ class Recommender(ABC):
 
     # Users who are asked about
 
-    def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
+    def _given(
+        self,
+        user: Id | Mapping[Any, float],
+        features: Mapping[str, object] | None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
+    ) -> Given:
         """A user, given as to `recommend`."""
+        now = None if at is None else seconds(at)
         if isinstance(user, Mapping):
-            return self._new_user(user, features)
+            return self._new_user(user, features, times)._replace(at=now)
+        if times is not None:
+            raise DataError(f"times are those of a new user, and {user!r} is an id", "leave them out")
         if features is not None:
             raise DataError(
                 f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
@@ -429,12 +467,20 @@ class Recommender(ABC):
             )
         index, about = int(self.users.find([user])[0]), self.predictor.user_features
         if index < 0:
-            return STRANGER
+            return STRANGER._replace(at=now)
         vector = about.values[index] if about.width and about.described[index] else None
-        return Given(*self.predictor.known.row(index), vector, number=index)
+        return Given(*self.predictor.known.row(index), vector, number=index, at=now)
 
-    def _new_user(self, ratings: Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
-        """A user with these ratings {item: rating} and features; weights of interactions count up to the greatest."""
+    def _new_user(
+        self,
+        ratings: Mapping[Any, float],
+        features: Mapping[str, object] | None,
+        times: Mapping[Any, Time] | None,
+    ) -> Given:
+        """A user with these ratings {item: rating}, in their order or by their times, and features.
+
+        Weights of interactions count up to the greatest.
+        """
         if features is not None and not self.follows_features:
             raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
         low, high = self.scale
@@ -448,9 +494,16 @@ class Recommender(ABC):
         indices = self._item_indices(ratings, "check the id, or leave it out")
         if len(np.unique(indices)) < len(indices):
             raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
+        if times is not None and times.keys() != ratings.keys():
+            raise DataError("the times are of other items than the ratings", "give the time of each")
         order, values = np.argsort(indices), np.array(list(ratings.values()), np.float32)
         about = None if features is None else self._learned("user").encode(features)
-        return Given(indices[order], np.minimum(values, np.float32(high))[order], about)
+        given = Given(indices[order], np.minimum(values, np.float32(high))[order], about, places=order)
+        if times is None:
+            return given
+        when = np.array([seconds(times[item]) for item in ratings], np.float64)
+        places = np.argsort(np.argsort(when, kind="stable"), kind="stable")
+        return given._replace(places=places[order], times=when[order])
 
     def _item_indices(self, items: Iterable[Id], remedy: str = "check the id") -> Ints:
         wanted = list(items)
@@ -474,43 +527,103 @@ class Recommender(ABC):
     # Scores, which lists are ranked by
 
     def score(
-        self, user: Id | Mapping[Any, float], *, by: By = "list", features: Mapping[str, object] | None = None
+        self,
+        user: Id | Mapping[Any, float],
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
     ) -> Floats:
         """(items,): the list scores of all items for a user given as to `recommend`, or their predicted ratings.
 
         Ratings are clipped to the scale; they are not the lower bounds that `recommend` ranks by.
         """
         self._check_by(by)
-        given = self._given(user, features)
+        given = self._given(user, features, times, at)
         return self._scores(given, by) if by == "list" else self._clipped(self.predictor.of(given))
 
-    def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
-        """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last."""
-        return self._unrated_last(self._scores_of_users(users, by))
+    @property
+    def follows_order(self) -> bool:
+        """Whether its lists look at the order and the time of what users did."""
+        return isinstance(self.scorer, SequentialScorer)
 
-    def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
-        """(items,): what the list of a new user with these ratings of items, given by index, is ranked by."""
+    def user_scores(
+        self, users: Longs, *, by: By = "list", at: Doubles | None = None, goal: Goal | None = None
+    ) -> Floats:
+        """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last.
+
+        `at` (n,) are the times of the requests, in Unix seconds. With the goal "any" order and time do not count.
+        """
+        return self._unrated_last(self._scores_of_users(users, by, at, goal))
+
+    def new_user_scores(
+        self,
+        items: Ints,
+        ratings: Floats,
+        *,
+        by: By = "list",
+        times: Doubles | None = None,
+        at: float | None = None,
+        goal: Goal | None = None,
+    ) -> Floats:
+        """(items,): what the list of a new user with these ratings of items, given by index, is ranked by.
+
+        Items are in the order in which they were done, at these times (n,), before the request `at`.
+        """
         order = np.argsort(items)
-        return self._unrated_last(self._scores(Given(items[order], ratings[order]), by))
+        given = Given(items[order], ratings[order], places=order, at=at)
+        if times is not None:
+            given = given._replace(times=times[order])
+        return self._unrated_last(self._scores(given, by, goal))
+
+    def latest_times(self, users: Longs) -> Doubles:
+        """(n,): when users, given by index, last did something; -infinity if they did nothing, or are unknown (-1)."""
+        assert isinstance(self.scorer, SequentialScorer)
+        return self.scorer.sequences.latest(users)
+
+    def sequence(self, user: int) -> tuple[Ints, Floats, Doubles]:
+        """Items, ratings and times of what a user, given by index, did, in its order; of a model that follows it."""
+        assert isinstance(self.scorer, SequentialScorer)
+        items, ratings = self.predictor.known.row(user)
+        order, times = self.scorer.sequences.order_of(user, items)
+        return items[order], ratings[order], times[order]
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
         """(items,): what the list of an unknown user is ranked by."""
         return self._unrated_last(self._scores(STRANGER, by))
 
-    def _scores(self, given: Given, by: By) -> Floats:
-        """(items,): what the list of a user is ranked by."""
+    def _scores(self, given: Given, by: By, goal: Goal | None = None) -> Floats:
+        """(items,): what the list of a user is ranked by; with the goal "any" without order and time."""
         if by == "rating":
             return self._lower_bound(self.predictor.of(given))
         about = None if given.features is None else About(given.features[None], np.ones(1, np.bool_))
-        return self.scorer.one(*self._done_by(given), about)
+        done = self._done_by(given)
+        if isinstance(self.scorer, SequentialScorer) and goal != "any":
+            alone: Floats = self.scorer.of_histories(joined([done], len(self.items)), self._recency(given), about)[0]
+            return alone
+        return self.scorer.one(*done, about)
 
-    def _scores_of_users(self, users: Longs, by: By) -> Floats:
-        """(n, items): the same for some users, given by index."""
+    def _scores_of_users(self, users: Longs, by: By, at: Doubles | None = None, goal: Goal | None = None) -> Floats:
+        """(n, items): the same for some users, given by index, at these times (n,), the latest known by default."""
         if by == "rating":
             return self._lower_bound(self.predictor.users(users))
         of_users = self.predictor.user_features
         about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
-        return self.scorer.of_people(self.scorer.feedback.rows(users), about)
+        done = self.scorer.feedback.rows(users)
+        if isinstance(self.scorer, SequentialScorer) and goal != "any":
+            return self.scorer.of_histories(done, self.scorer.sequences.recency(users, done, at), about)
+        return self.scorer.of_people(done, about)
+
+    def _recency(self, given: Given) -> Recency:
+        """In which order and when a user did what `_done_by` has."""
+        assert isinstance(self.scorer, SequentialScorer)
+        sequences = self.scorer.sequences
+        if given.number < 0:
+            places = np.arange(len(given.others)) if given.places is None else given.places
+            return sequences.of_new_user(places, given.times, given.at)
+        at = None if given.at is None else np.array([given.at])
+        return sequences.recency(np.array([given.number]), joined([self._done_by(given)], len(self.items)), at)
 
     def _done_by(self, given: Given) -> tuple[Ints, Floats]:
         """Items and grades of what a user did."""
@@ -559,6 +672,8 @@ class Recommender(ABC):
         *,
         by: By = "list",
         features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
         exclude_known: bool = True,
         **rules: Unpack[Rules],
     ) -> RankedList[Recommendation]:
@@ -566,6 +681,9 @@ class Recommender(ABC):
 
         `user` is an id, or the ratings {item: rating} of a new user, described by `features` {column: value} or not;
         {} with features is a user without ratings. An unknown id gets the list of a user without ratings.
+
+        Where lists follow order and time, the ratings of a new user are in the order in which they were given, just
+        now or at `times` {item: time}. `at` is the time of the request: the latest time known, by default.
 
         `by="rating"` ranks by a lower bound of the predicted rating, so that an item with few ratings does not stand
         above one that thousands love. Items without a rating come last, unless `new_items` gives them places. All
@@ -575,7 +693,7 @@ class Recommender(ABC):
         self._check_by(by)
         if isinstance(user, Iterable) and not isinstance(user, str | Mapping):
             raise DataError("recommend is about one person, and this may be several", "ask recommend_many about them")
-        given, selection = self._given(user, features), self._selection(by, rules)
+        given, selection = self._given(user, features, times, at), self._selection(by, rules)
         known = self.known_items(given.number) if given.number >= 0 else given.others
         scores = self._scores(given, by)
         best = np.array(selection.best(scores, known if exclude_known else known[:0], n), np.int32)
@@ -675,14 +793,22 @@ class Recommender(ABC):
     # Explanations
 
     def explain(
-        self, user: Id | Mapping[Any, float], item: Id, *, by: By = "list", features: Mapping[str, object] | None = None
+        self,
+        user: Id | Mapping[Any, float],
+        item: Id,
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
     ) -> Explanation:
         """Explain the list score of an item, or its predicted rating: base + amounts + remainder = value.
 
         The user is given as to `recommend`. Amounts are exact for lists, which are linear in what a user did. A
-        predicted rating comes with its interval, `low` to `high`, where the model has intervals.
+        predicted rating comes with its interval, `low` to `high`, where the model has intervals. A list score that
+        follows order and time has `groups`: trend, history and order, which add up to it.
         """
-        return self.explain_many(user, [item], by=by, features=features, with_interval=True)[0]
+        return self.explain_many(user, [item], by=by, features=features, times=times, at=at, with_interval=True)[0]
 
     def explain_many(
         self,
@@ -691,11 +817,13 @@ class Recommender(ABC):
         *,
         by: By = "list",
         features: Mapping[str, object] | None = None,
+        times: Mapping[Any, Time] | None = None,
+        at: Time | None = None,
         with_interval: bool = False,
     ) -> list[Explanation]:
         """The same for several items, which costs little more than for one, intervals aside."""
         self._check_by(by)
-        given, asked = self._given(user, features), self._item_indices(items)
+        given, asked = self._given(user, features, times, at), self._item_indices(items)
         columns: list[tuple[str, int]] = []
         if given.features is not None:
             columns = [column for source in self._learned("user").sources for column in source.widths()]
@@ -703,6 +831,9 @@ class Recommender(ABC):
         value, base = (
             (self._scores(one, by) if by == "list" else self.predictor.of(one))[asked] for one in (given, STRANGER)
         )
+        groups: list[dict[str, float] | None] = [None] * len(asked)
+        if by == "list" and isinstance(self.scorer, SequentialScorer):
+            base, shares, groups = self._in_order(given, shares, asked)
         clipped = value if by == "list" else self._clipped(value)
         radius = self.predictor.radius_at(given, asked, clipped) if with_interval and by == "rating" else None
         ends = [(None, None)] * len(asked)
@@ -720,7 +851,7 @@ class Recommender(ABC):
             amounts = np.append(shares.ratings[place], shares.features[place])
             order = np.argsort(-np.abs(amounts), kind="stable").tolist()
             # A column that moves nothing is one of which nothing is known.
-            shown = [at for at in order if at < len(rated) or amounts[at] != 0]
+            shown = [source for source in order if source < len(rated) or amounts[source] != 0]
             found.append(
                 Explanation(
                     item=item,
@@ -728,14 +859,30 @@ class Recommender(ABC):
                     value=float(value[place]),
                     clipped=float(clipped[place]),
                     base=float(base[place]),
-                    contributions=[sources[at]._replace(amount=float(amounts[at])) for at in shown],
+                    contributions=[sources[source]._replace(amount=float(amounts[source])) for source in shown],
                     remainder=float(value[place]) - float(base[place]) - float(amounts.sum()),
                     title=self.titles.get(item),
                     low=ends[place][0],
                     high=ends[place][1],
+                    groups=groups[place],
                 )
             )
         return found
+
+    def _in_order(
+        self, given: Given, shares: Shares, asked: Ints
+    ) -> tuple[Floats, Shares, list[dict[str, float] | None]]:
+        """The base, the shares and the groups of scores that follow order and time."""
+        assert isinstance(self.scorer, SequentialScorer)
+        parts = self.scorer.parts_of(*self._done_by(given), self._recency(given), asked)
+        features = shares.features * parts.features
+        history = parts.constant + parts.history.sum(1) + features.sum(1)
+        found = zip(parts.trend.tolist(), history.tolist(), parts.order.sum(1).tolist(), strict=True)
+        groups: list[dict[str, float] | None] = [
+            {"trend": trend, "history": own, "order": order} for trend, own, order in found
+        ]
+        base: Floats = (parts.trend + parts.constant).astype(np.float32)
+        return base, Shares(parts.history + parts.order, features), groups
 
     def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
         """What a user did, and how far each of it and their features move the scores or ratings of items."""
@@ -768,6 +915,7 @@ class Recommender(ABC):
             )
         users, items = self._taken_in(read)
         self.predictor.add(users, items, read.values)
+        self._follow(read, users, items)
         self._tell_scorer(users, items)
         return self
 
@@ -798,6 +946,7 @@ class Recommender(ABC):
             graded.known.add(users, items, weights)
         else:
             self.predictor.add(users, items, weights)
+        self._follow(read, users, items)
         self._tell_scorer(users, items)
         return self
 
@@ -839,6 +988,9 @@ class Recommender(ABC):
         for graded in feedback.sources:
             graded.known.remove(*pairs)
             graded.forgotten.update(indices.tolist())
+        if feedback.sequences is not None:
+            for user in indices.tolist():
+                feedback.sequences.later.pop(user, None)
         width = predictor.user_features.width
         if width and len(indices):
             predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
@@ -875,6 +1027,13 @@ class Recommender(ABC):
         items = self.items.add(read.items.array()[rated_items])[item_place]
         self.titles |= {self.items.own(item): title for item, title in read.titles.items() if item in self.items}
         return users, items
+
+    def _follow(self, read: Ratings, users: Ints, items: Ints) -> None:
+        """Tell the scorer in which order and when these things were done, if it looks at that."""
+        if isinstance(self.scorer, SequentialScorer):
+            order = np.argsort(read.places(), kind="stable")
+            times = None if read.times is None else read.times[order].astype(np.float64)
+            self.scorer.sequences.add(users[order], items[order], times)
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

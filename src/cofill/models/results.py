@@ -283,6 +283,10 @@ class Explanation(NamedTuple):
     """Where the interval of a predicted rating begins, in which nine tenths of the true ones are expected."""
     high: float | None = None
     """Where it ends."""
+    groups: dict[str, float] | None = None
+    """Of a list that follows order and time: how much of the value comes from the "trend", from the "history" as a
+    whole, and from the "order" of what was done last. They add up to it.
+    """
 
 
 # The map of the items

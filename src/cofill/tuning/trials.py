@@ -99,7 +99,10 @@ def _ndcg(trial: "Trial", plan: "Plan", data: "ListSearchData", still_wanted: Ca
     from cofill.tuning.goals import LIST_LENGTH
 
     train, validation = data.parts(plan.settings, plan.validation_by)
-    model = ListModel(plan.list_settings(trial.params)).fit(
+    settings = plan.list_settings(trial.params)
+    if plan.validation_by == "random":  # which asks for lists without order
+        settings = settings.changed({"list_goal": "any"})
+    model = ListModel(settings).fit(
         train,
         user_features=data.users,
         item_features=data.items,

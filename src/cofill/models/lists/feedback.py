@@ -12,6 +12,7 @@ import numpy.typing as npt
 from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.lists.sequences import Sequences
 from cofill.models.observed import Arrays, KnownRatings, known_arrays
 
 SECONDS_A_DAY = 86_400.0
@@ -134,6 +135,8 @@ class Feedback:
     def __init__(self, main: GradedRatings, beside: GradedRatings | None = None) -> None:
         """`main` is what the model as a whole knows; `beside` are interactions of the same people, if there are any."""
         self.main, self.beside = main, beside
+        self.sequences: Sequences | None = None
+        """In which order and when users did these things, where a scorer asks for it."""
 
     @property
     def sources(self) -> tuple[GradedRatings, ...]:

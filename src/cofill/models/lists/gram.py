@@ -117,10 +117,14 @@ def regression_weights(ridged: npt.NDArray[Any], threads: int = 0) -> tuple[Floa
         ridged[start:end, :end], ridged[end:, start:end] = solved[:, :end], solved[:, end:].T
         ridged[start:end, start:end] = -inverse
     precision = -ridged.diagonal().astype(np.float64)  # a sweep of all leaves the inverse with its sign turned
-    lower = np.tril(ridged, -1).astype(np.float32)
-    weights: Floats = lower + lower.T
-    weights /= precision.astype(np.float32)
-    return weights, precision
+    # In the memory of the matrix: a second one may be all that there is.
+    for start in range(0, size, _BLOCK):
+        end = min(start + _BLOCK, size)
+        ridged[start:end, end:] = ridged[end:, start:end].T
+        inside = np.tril(ridged[start:end, start:end], -1)
+        ridged[start:end, start:end] = inside + inside.T
+    ridged /= precision.astype(ridged.dtype)
+    return np.asarray(ridged, np.float32), precision
 
 
 def gram_factor(rows: SparseRows, rank: int, keys: Keys, how: FitOptions) -> Floats:

@@ -10,10 +10,10 @@ everything do not speak for all:
     P = (G + Lambda)^-1                          B_ij = -P_ij / P_jj, 0 where i = j
     score_j = n_j^-popularity * sum_i x_i B_ij
 
-A catalogue of up to four times `rank` items keeps B (`ExactWeights`): up to there one inverse takes less time than the
-passes over the data below (on MovieLens-1M 1.4 instead of 2.2 seconds of a processor), and lists of people who did
-little need few of its rows. Of a larger one G is kept as F F' + a diagonal, where F (items + 1, rank) holds its largest
-eigenvectors, scaled (`LowRankWeights`). Then, exactly,
+A catalogue of up to twenty times `rank` items keeps B (`ExactWeights`): a low rank costs lists of a long tail a sixth
+of their NDCG (Amazon Beauty, 12,101 items). Fitting takes two matrices of items x items in single precision, 3.4 GB for
+20,480 items, and the model keeps one. Of a larger one G is kept as F F' + a diagonal, where F (items + 1, rank) holds
+its largest eigenvectors, scaled (`LowRankWeights`). Then, exactly,
 
     D = max(diag(G) - rowsums(F^2), 0) + Lambda      L L' = I + F' D^-1 F      Q = D^-1 F L^-T
     P = D^-1 - Q Q'                                  B_ij = Q_i . Q_j / P_jj
@@ -53,8 +53,8 @@ from cofill.threads import one_blas_thread
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Up to so many times the rank, a catalogue is solved exactly.
-_EXACT = 4
+# Up to so many times the rank, a catalogue is solved exactly: 20,480 items by default, in 3.4 GB at most.
+_EXACT = 20
 # Directions that features tell of, where weights are exact.
 _DIRECTIONS = 256
 _CONSTANT_KEY = np.uint64(0xC0157A)

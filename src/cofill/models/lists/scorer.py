@@ -29,6 +29,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
+from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import Arrays
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, seed_of
@@ -193,6 +194,33 @@ class ListScorer(ABC):
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
+
+
+class SequentialScorer(ListScorer):
+    """A scorer that knows in which order and when users did things: `feedback.sequences` has it."""
+
+    @property
+    def sequences(self) -> Sequences:
+        assert self.feedback.sequences is not None
+        return self.feedback.sequences
+
+    @abstractmethod
+    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
+        """(n, items): scores of the next item of n users."""
+
+    @abstractmethod
+    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> "ScoreParts":
+        """The scores of items (m,) for one user, taken apart."""
+
+
+class ScoreParts(NamedTuple):
+    """What the scores of m items for a user who did n things are made of; they add up, features of the user aside."""
+
+    trend: Doubles  # (m,)
+    constant: Doubles  # (m,): of the history, what a user has who did nothing
+    history: Doubles  # (m, n): what was done, in no order
+    order: Doubles  # (m, n): what was done lately
+    features: float = 1.0  # what the shares of the user's features are multiplied by
 
 
 # Where an item is among those that were folded in, if it is not, and not as it was fitted either.

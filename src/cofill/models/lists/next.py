@@ -1,0 +1,679 @@
+"""What a user does next: a trend, the history, and its order, each believed as far as held-out interactions show.
+
+A user did s_1 .. s_n, with grades g, the last of it `gap` seconds before the request. With T the length of a session,
+max(a day, 5 x the median time between neighbours), f = exp(-gap / T):
+
+    x_i = g_i                                    the history, in no order
+    z_i = f exp(-(n - i) / 5)                    the same, the last things first
+    p_h                                          shares of items in what everybody did before, half-lives h in days
+    score = sum_h beta_h p_h  +  kappa x B  +  z (nu g B + eta S)
+
+B are the weights of lists without order (`ItemWeights`, what is popular included in x B). S is a ridge regression of
+the next item on z, over all histories s_1 .. s_j with the next item s_(j+1):
+
+    S = (G + 200 I)^-1 K        G = sum z z'        K = sum z y'        y: the grade of the next item
+
+G and K are exact: for positions a <= b of a user, G_ab = exp(-(b - a) / 5) V_b with V_b = f_b^2 + exp(-2/5) V_(b+1).
+
+The coefficients are those of least squares, on the last interaction of each user, which B and S were not fitted to;
+they differ for requests in a session (gap <= T) and after one. Then B and S are fitted to everything. NDCG@10 on the
+same interactions, by coefficients of the other half of the users, decides between
+
+    any      kappa = 1, nothing else: the lists without order      trend    beta and kappa
+    order    kappa, nu and eta                                     both     all of them
+
+"any" stays unless another is better by more than three standard errors. Positions instead of dates know no trend, and
+one session. Every term is a sum over what a user did, apart from the trend: explanations are exact, and fold-in needs
+items, order and times alone.
+
+Related work: EASE (Steck 2019), SLIST (Choi et al. 2021), TALE (Park et al. 2025).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.compiling import compiled
+from cofill.data.sparse import SparseRows
+from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, entries_where
+from cofill.models.lists.gram import Done, FitOptions, in_threads, regression_weights, sparse_times, unseen
+from cofill.models.lists.item_weights import AS_FITTED, FoldedIn, History, ItemWeights, Penalties, fit_weights
+from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, SequentialScorer, Sides
+from cofill.models.lists.sequences import Recency, Sequences
+from cofill.models.observed import Arrays
+from cofill.models.rng import Keys
+from cofill.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Parts = Literal["any", "trend", "order", "both"]
+
+HALF_LIVES = (1.0, 4.0, 16.0, 64.0, np.inf)
+"""Of the trend, in days."""
+_TRENDS = len(HALF_LIVES)
+_FEATURES = _TRENDS + 3  # the trends, x B, z B, z S
+_USED: dict[Parts, list[int]] = {
+    "trend": [*range(_TRENDS), _TRENDS],
+    "order": [_TRENDS, _TRENDS + 1, _TRENDS + 2],
+    "both": list(range(_FEATURES)),
+}
+_POSITIONS = 5.0
+_PENALTY = 200.0
+# Terms of G and K below this share are left out: 70 positions ago.
+_NEGLIGIBLE = 1e-6
+# Below it z is 0: 35 positions ago, or after as many fifths of a session.
+_FADED = 1e-3
+# The most frequent items have an order: S has that many rows and columns, and takes 1.2 GB to fit.
+_MOST_ITEMS = 12_288
+# Of more than so many items, S keeps what is above this share of its greatest entry: a hundredth of Amazon Beauty's, of
+# whose lists nothing is lost.
+_DENSE = 4_096
+_LEAST = 1e-3
+_ROWS = 512
+# Validation is on the most frequent items, so many interactions, and lists of so many users.
+_VALIDATION_ITEMS = 6_000
+_VALIDATION_SIZE = 2_000_000
+_VALIDATION_USERS = 4_000
+_FEWEST_USERS = 50
+_LENGTH = 10
+_CHUNK = 256
+# Least squares: ridge on features of unit length, and how many rows of both regimes each is shrunk to.
+_RIDGE = 0.02
+_SHRUNK = 20.0
+# Standard errors by which order and time must be better than lists without them.
+_ERRORS = 3.0
+
+
+class Choice(NamedTuple):
+    """Which parts of the score are used, and what held-out interactions said of each."""
+
+    parts: Parts
+    ndcg: dict[Parts, float]
+    """NDCG@10 by parts; empty where nothing was measured."""
+    users: int
+    """Whose last interactions were held out."""
+
+    def __str__(self) -> str:
+        named = {"any": "without order and time", "trend": "trend and history", "order": "history and its order"}
+        named["both"] = "trend, history and its order"
+        if not self.ndcg:
+            return f"lists {named[self.parts]}: too few users did three things or more to hold out the last"
+        others = ", ".join(f"{named[name]} {self.ndcg[name]:.4f}" for name in self.ndcg if name != self.parts)
+        return (
+            f"lists of what comes next by {named[self.parts]}: NDCG@10 {self.ndcg[self.parts]:.4f} on the last "
+            f"interactions of {self.users:,} users, held out ({others})"
+            if self.parts != "any"
+            else f"lists without order and time: NDCG@10 {self.ndcg['any']:.4f} on the last interactions of "
+            f"{self.users:,} users, held out, and nothing that uses them is clearly better ({others})"
+        )
+
+
+# The trend
+
+
+@dataclass(frozen=True, eq=False)
+class Trend:
+    """Shares of items in what everybody did before a time, each interaction with a half-life; counted in bins."""
+
+    first: float  # when the first bin begins
+    width: float  # of a bin, in seconds
+    columns: int
+    bins: Longs  # (n,): ascending
+    items: Ints  # (n,)
+    counts: Longs  # (n,): of an item in a bin
+
+    @classmethod
+    def of(cls, times: Doubles, items: Ints, columns: int) -> "Trend":
+        first, last = float(times.min()), float(times.max())
+        width = max(SECONDS_A_DAY / 2, (last - first) / 1000)
+        bins = np.floor((times - first) / width).astype(np.int64)
+        pairs, counts = np.unique(bins * columns + items, return_counts=True)
+        return cls(first, width, columns, pairs // columns, (pairs % columns).astype(np.int32), counts)
+
+    @cached_property
+    def last(self) -> Floats:
+        """(1, half-lives, columns): shares after all of it."""
+        return self._shares(self.bins[-1:] + 1)
+
+    def at(self, times: Doubles) -> tuple[Floats, Longs]:
+        """(moments, half-lives, columns): shares in the bins before those of the times; (n,): the moment of each."""
+        last = int(self.bins[-1]) + 1
+        asked = np.clip(np.floor((times - self.first) / self.width), 0, last).astype(np.int64)
+        moments, place = np.unique(asked, return_inverse=True)
+        return (self.last if moments.tolist() == [last] else self._shares(moments)), place
+
+    def _shares(self, moments: Longs) -> Floats:
+        """(moments, half-lives, columns): before these bins, ascending."""
+        rates = np.array([0.0 if np.isinf(days) else 1.0 / days for days in HALF_LIVES]) * self.width / SECONDS_A_DAY
+        found = np.zeros((len(moments), _TRENDS, self.columns), np.float32)
+        sums, now, start = np.zeros((_TRENDS, self.columns)), 0, 0
+        for number, moment in enumerate(moments.tolist()):
+            end = int(np.searchsorted(self.bins, moment))
+            sums *= np.exp2(-rates * (moment - now))[:, None]
+            items, age = self.items[start:end], moment - self.bins[start:end]
+            for trend, rate in enumerate(rates.tolist()):
+                weights = self.counts[start:end] * np.exp2(-rate * age)
+                sums[trend] += np.bincount(items, weights, self.columns)
+            now, start = moment, end
+            found[number] = sums / np.maximum(sums.sum(1, keepdims=True), 1e-30)
+        return found
+
+    def arrays(self) -> Arrays:
+        """For the model file."""
+        numbers = np.array([self.first, self.width, self.columns])
+        return {"trend": numbers, "trend.bins": self.bins, "trend.items": self.items, "trend.counts": self.counts}
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> "Trend":
+        """From the model file."""
+        first, width, columns = arrays["trend"].tolist()
+        return cls(first, width, int(columns), arrays["trend.bins"], arrays["trend.items"], arrays["trend.counts"])
+
+
+# The order
+
+
+@dataclass(frozen=True, eq=False)
+class OrderWeights:
+    """S, of the most frequent items."""
+
+    items: Ints  # (k,): ascending
+    weights: "Floats | csr_array"  # (k, k): sparse in a large catalogue
+
+    @classmethod
+    def none(cls) -> "OrderWeights":
+        return cls(np.empty(0, np.int32), np.empty((0, 0), np.float32))
+
+    @classmethod
+    def fit(cls, done: SparseRows, fade: Doubles, threads: int = 0, most: int = _MOST_ITEMS) -> "OrderWeights":
+        """From what users did, in its order, with grades (entries,), and f from each to the next (entries,)."""
+        frequent = np.bincount(done.indices, minlength=done.columns)
+        items = np.sort(np.argsort(-frequent, kind="stable")[: min(most, int((frequent > 0).sum()))]).astype(np.int32)
+        place = np.full(done.columns, -1, np.int32)
+        place[items] = np.arange(len(items))
+        gram, next_ = (np.zeros((len(items), len(items)), np.float32) for _ in range(2))
+        step = np.exp(-1.0 / _POSITIONS)
+        _add_sequences(done.indptr, place[done.indices], done.values, fade, step, gram, next_)
+        gram[np.diag_indices_from(gram)] += np.float32(_PENALTY)
+        return cls(items, _solved(gram, next_, threads))
+
+    def scores(self, recent: SparseRows) -> Floats:
+        """(n, items): z S for the rows z (n, items) of users."""
+        found = np.zeros((recent.rows, recent.columns), np.float32)
+        place = np.full(recent.columns, -1, np.int32)
+        place[self.items] = np.arange(len(self.items))
+        kept = entries_where(recent, place[recent.indices] >= 0)
+        rows = SparseRows(kept.indptr, place[kept.indices], kept.values, len(self.items))
+        found[:, self.items] = sparse_times(rows, self.weights)
+        return found
+
+    def pairs(self, items: Ints, asked: Ints) -> Doubles:
+        """(m, n): S from items to those asked about; 0 where either has no order."""
+        found = np.zeros((len(asked), len(items)))
+        of_items, of_asked = np.isin(items, self.items), np.isin(asked, self.items)
+        rows = self.weights[np.searchsorted(self.items, items[of_items])]
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        found[np.ix_(of_asked, of_items)] = dense[:, np.searchsorted(self.items, asked[of_asked])].T
+        return found
+
+    def arrays(self) -> Arrays:
+        """For the model file."""
+        weights = self.weights
+        if isinstance(weights, np.ndarray):
+            return {"next.items": self.items, "next.weights": weights}
+        found = {"next.indptr": weights.indptr, "next.indices": weights.indices, "next.values": weights.data}
+        return {"next.items": self.items, **found}
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> "OrderWeights":
+        """From the model file."""
+        from scipy.sparse import csr_array
+
+        items = arrays["next.items"]
+        if "next.weights" in arrays:
+            return cls(items, arrays["next.weights"])
+        parts = arrays["next.values"], arrays["next.indices"], arrays["next.indptr"]
+        return cls(items, csr_array(parts, shape=(len(items), len(items))))
+
+
+@one_blas_thread()
+def _solved(gram: Floats, next_: Floats, threads: int) -> "Floats | csr_array":
+    """G^-1 K, in the memory of G and as much again; of many items without what is negligible."""
+    from scipy.sparse import csr_array, vstack
+
+    inverse, precision = regression_weights(gram, threads)
+    inverse *= -precision.astype(np.float32)
+    inverse[np.diag_indices_from(inverse)] = precision
+    firsts = range(0, len(inverse), _ROWS)
+    if len(inverse) <= _DENSE:
+        return np.concatenate(in_threads(lambda first: inverse[first : first + _ROWS] @ next_, firsts, threads))
+    least = _LEAST * float(next_.max(initial=0.0)) / _PENALTY
+    followed = csr_array(next_.T)  # of many items K is sparse, and its product takes little
+
+    def rows(first: int) -> Any:
+        found = (followed @ inverse[first : first + _ROWS].T).T
+        return csr_array(np.where(np.abs(found) > least, found, 0))
+
+    return csr_array(vstack(in_threads(rows, firsts, threads), format="csr"))
+
+
+@compiled
+def _add_sequences(
+    indptr: Longs, items: Ints, grades: Floats, fade: Doubles, step: float, gram: Floats, next_: Floats
+) -> None:
+    """G and K, user by user; an item of -1 has no order, and keeps its place."""
+    for user in range(len(indptr) - 1):
+        start, end = indptr[user], indptr[user + 1]
+        passed = 0.0
+        for later in range(end - 2, start - 1, -1):
+            passed = fade[later] * fade[later] + step * step * passed
+            weight, target = passed, items[later]
+            for earlier in range(later, start - 1, -1):
+                if weight < _NEGLIGIBLE:
+                    break
+                item = items[earlier]
+                if item >= 0 and target >= 0:
+                    gram[item, target] += weight
+                    if earlier != later:
+                        gram[target, item] += weight
+                weight *= step
+            weight, target = fade[later], items[later + 1]
+            for earlier in range(later, start - 1, -1):
+                if weight < _NEGLIGIBLE:
+                    break
+                if items[earlier] >= 0 and target >= 0:
+                    next_[items[earlier], target] += weight * grades[later + 1]
+                weight *= step
+
+
+def session_of(done: SparseRows, times: Doubles) -> float:
+    """T in seconds; done and times are in order."""
+    inside = np.ones(max(done.nnz - 1, 0), np.bool_)
+    ends = done.indptr[1:-1]
+    inside[ends[(ends > 0) & (ends < done.nnz)] - 1] = False
+    gaps = np.diff(times)[inside]
+    return max(SECONDS_A_DAY, 5.0 * float(np.median(gaps))) if len(gaps) else SECONDS_A_DAY
+
+
+def _fades(done: SparseRows, times: Doubles, session: float, dated: bool) -> Doubles:
+    """(entries,): f from each to the next; what it is for the last of a user counts nowhere."""
+    if not dated:
+        return np.ones(done.nnz)
+    return np.append(np.exp(-np.maximum(np.diff(times), 0.0) / session), 0.0)
+
+
+# The scorer
+
+
+class NextScorer(SequentialScorer):
+    """Lists without order, and what the trend and the order add to them."""
+
+    def __init__(
+        self,
+        usual: LinearScorer,
+        trend: Trend,
+        order: OrderWeights,
+        coefficients: Doubles,
+        session: float,
+        choice: Choice,
+    ) -> None:
+        """`coefficients` (2, features): in a session, and after one."""
+        super().__init__(usual.feedback, usual.sides)
+        self.usual, self.trend, self.order = usual, trend, order
+        self.coefficients, self.session, self.choice = coefficients, session, choice
+        self.following = usual.following
+
+    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
+        """Without order and time."""
+        return self.usual.of_people(done, about)
+
+    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
+        own, trained = self._own(recent), self.trend.columns
+        scores = self.usual.of_people(done, about) * own[:, _TRENDS, None]
+        if self.coefficients[:, _TRENDS + 1].any():
+            lately = _lately(done, self._fading(done, recent), done.values)
+            scores += own[:, _TRENDS + 1, None] * (self.usual.of_people(lately) - self._constant())
+        if self.coefficients[:, _TRENDS + 2].any():
+            lately = _lately(done, self._fading(done, recent))
+            lately = entries_where(lately, lately.indices < trained)
+            lately = SparseRows(lately.indptr, lately.indices, lately.values, trained)
+            scores[:, :trained] += own[:, _TRENDS + 2, None] * self.order.scores(lately)
+        if self.coefficients[:, :_TRENDS].any():
+            shares, place = self.trend.at(recent.at)
+            scores[:, :trained] += np.einsum("nh,nhi->ni", own[:, :_TRENDS], shares[place])
+        return scores
+
+    def _constant(self) -> Floats:
+        """(items,): what an unknown user has of the history."""
+        return self.usual.one(np.empty(0, np.int32), np.empty(0, np.float32))
+
+    def _own(self, recent: Recency) -> Floats:
+        """(n, features): the coefficients of each user."""
+        own: Floats = self.coefficients[(recent.gap > self.session).astype(np.int64)].astype(np.float32)
+        return own
+
+    def _fading(self, done: SparseRows, recent: Recency) -> Floats:
+        """(entries,): z"""
+        return _fading(done, recent, self.session)
+
+    # Why
+
+    def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
+        return self.usual.shares(items, grades, asked)
+
+    def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
+        return self.usual.feature_shares(done, features, widths, asked)
+
+    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
+        row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
+        own, z = self._own(recent)[0].astype(np.float64), self._fading(row, recent).astype(np.float64)
+        trend, trained = np.zeros(len(asked)), self.trend.columns
+        inside = asked < trained
+        shares, place = self.trend.at(recent.at)
+        trend[inside] = own[:_TRENDS] @ shares[place[0]][:, asked[inside]]
+        weights = self.usual.shares(items, np.ones_like(grades), asked)
+        constant = self._constant()[asked] * own[_TRENDS]
+        history = weights * grades * own[_TRENDS]
+        order = weights * (grades * z) * own[_TRENDS + 1]
+        known = items < trained
+        order[np.ix_(inside, known)] += self.order.pairs(items[known], asked[inside]) * z[known] * own[_TRENDS + 2]
+        return ScoreParts(trend, constant, history, order, float(own[_TRENDS]))
+
+    def item_vectors(self) -> Floats | None:
+        return self.usual.item_vectors()
+
+    def up_to_date(self) -> None:
+        self.usual.up_to_date()
+
+    # Keeping
+
+    def arrays(self) -> Arrays:
+        numbers = {
+            "next.coefficients": self.coefficients,
+            "next.session": np.array([self.session]),
+            "next.parts": np.array([get_args(Parts).index(self.choice.parts), self.choice.users], np.int64),
+            "next.ndcg": np.array([self.choice.ndcg.get(name, np.nan) for name in get_args(Parts)]),
+        }
+        return self.usual.arrays() | self.trend.arrays() | self.order.arrays() | numbers
+
+    @classmethod
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> ListScorer:
+        """From the model file: the scorer that was chosen."""
+        usual = LinearScorer.restored(arrays, feedback, sides)
+        if "next.items" not in arrays:
+            return usual
+        names: tuple[Parts, ...] = get_args(Parts)
+        number, users = arrays["next.parts"].tolist()
+        ndcg = {name: value for name, value in zip(names, arrays["next.ndcg"].tolist(), strict=True) if value == value}
+        trend, order = Trend.restored(arrays), OrderWeights.restored(arrays)
+        choice = Choice(names[number], ndcg, users)
+        return cls(usual, trend, order, arrays["next.coefficients"], float(arrays["next.session"][0]), choice)
+
+
+def _fading(done: SparseRows, recent: Recency, session: float) -> Floats:
+    """(entries,): z; 0 where it is negligible, so that of long histories little is left."""
+    fade = np.exp(-np.minimum(recent.gap / session, 700.0))
+    fading = np.exp(-recent.age / _POSITIONS) * np.repeat(fade, done.counts())
+    return np.where(fading > _FADED, fading, 0.0).astype(np.float32)
+
+
+def _lately(done: SparseRows, fading: Floats, grades: Floats | None = None) -> SparseRows:
+    """The rows z, or z times grades, without what is 0."""
+    values = fading if grades is None else fading * grades
+    return entries_where(SparseRows(done.indptr, done.indices, values, done.columns), fading > 0)
+
+
+# Fitting
+
+
+def fit_scorer(
+    feedback: Feedback,
+    sides: Sides,
+    penalties: Penalties,
+    *,
+    keys: KeysOfSides,
+    goal: Literal["auto", "next", "any"],
+    seed: int,
+    threads: int,
+    done: Done,
+) -> tuple[ListScorer, Choice | None]:
+    """The scorer of the lists, and why it is that one; None where there was nothing to choose."""
+
+    def usual(begin: float) -> LinearScorer:
+        def later(share: float) -> None:
+            done(begin + share * (0.9 - begin))
+
+        shown = later if begin else done
+        return LinearScorer.fit(feedback, sides, penalties, keys=keys, seed=seed, threads=threads, done=shown)
+
+    sequences = feedback.sequences
+    if sequences is None or goal == "any":
+        return usual(0.0), None
+    validation = _Validation.of(feedback, sequences, penalties, FitOptions(seed, threads), keys)
+    done(0.3)
+    choice = Choice("any", {}, 0) if validation is None else validation.choice(goal)
+    if choice.parts == "any" or validation is None:
+        return usual(0.3), choice
+    done_in_order, times = _in_order(sequences, feedback.trained())
+    session = session_of(done_in_order, times) if sequences.dated else np.inf
+    order = OrderWeights.none()
+    if choice.parts != "trend":
+        order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), threads)
+    done(0.6)
+    trend = Trend.of(sequences.times, sequences.rows.indices, sequences.rows.columns)
+    return NextScorer(usual(0.6), trend, order, validation.coefficients(choice.parts), session, choice), choice
+
+
+def _in_order(sequences: Sequences, graded: SparseRows) -> tuple[SparseRows, Doubles]:
+    """What users did in training, in its order, with its grades, and the times (entries,)."""
+    users = np.repeat(np.arange(graded.rows), graded.counts())
+    order = np.lexsort((sequences.rows.values, users))
+    rows = SparseRows(graded.indptr, graded.indices[order], graded.values[order], graded.columns)
+    return rows, sequences.times[order]
+
+
+@dataclass(frozen=True, eq=False)
+class _Validation:
+    """Least squares on the last interactions of users, halved by their keys, and NDCG on the other half."""
+
+    products: Doubles  # (halves, regimes, features, features)
+    targets: Doubles  # (halves, regimes, features)
+    rows: Longs  # (halves, regimes): how many
+    ndcg: Callable[[dict[Parts, Doubles]], dict[Parts, Doubles]]
+    """From coefficients (halves, regimes, features) by parts to NDCG@10 of each user."""
+    dated: bool
+    users: int
+
+    @classmethod
+    def of(
+        cls, feedback: Feedback, sequences: Sequences, penalties: Penalties, how: FitOptions, keys: KeysOfSides
+    ) -> "_Validation | None":
+        """None where too few users did three things or more."""
+        graded = feedback.trained()
+        chosen = _sample(graded, keys.users)
+        if len(chosen) < _FEWEST_USERS:
+            return None
+        graded, rows = graded.take(chosen), sequences.rows.take(chosen)
+        entries = np.repeat(sequences.rows.indptr[chosen] - rows.indptr[:-1], rows.counts()) + np.arange(rows.nnz)
+        when = sequences.times[entries]
+        frequent = np.argsort(-np.bincount(graded.indices, minlength=graded.columns), kind="stable")
+        kept = np.sort(frequent[:_VALIDATION_ITEMS])
+        graded, when, places = _among(graded, when, rows.values, kept)
+        own = _Held.of(graded, when, places, sequences.dated)
+        if len(own.users) < _FEWEST_USERS:
+            return None
+        quiet = how._replace(done=unseen)
+        weights = fit_weights(own.rows, penalties, quiet, keys.items[kept], described=False)
+        in_order, times = own.in_order()
+        order = OrderWeights.fit(in_order, _fades(in_order, times, own.session, sequences.dated), how.threads)
+        trend = Trend.of(own.times, own.rows.indices, len(kept)) if sequences.dated else None
+        half = (keys.users[chosen][own.users] & np.uint64(1)).astype(np.int64)
+        regime = (own.recent(np.arange(len(own.users)))[1].gap > own.session).astype(np.int64)
+
+        def features(places: Longs) -> tuple[Floats, Bools]:
+            """(n, features, items) of held-out users, and (n, items) what they know."""
+            return _features(own, places, weights, order, trend)
+
+        products = np.zeros((2, 2, _FEATURES, _FEATURES))
+        targets, rows_of = np.zeros((2, 2, _FEATURES)), np.zeros((2, 2), np.int64)
+        for first in range(0, len(own.users), _CHUNK):
+            some = np.arange(first, min(first + _CHUNK, len(own.users)))
+            found, _ = features(some)
+            for place, one in zip(some.tolist(), found, strict=True):
+                group = half[place], regime[place]
+                products[group] += one @ one.T
+                targets[group] += own.gains[place] * one[:, own.targets[place]]
+                rows_of[group] += 1
+
+        def ndcg(coefficients: dict[Parts, Doubles]) -> dict[Parts, Doubles]:
+            result = {name: np.zeros(len(own.users)) for name in coefficients}
+            for first in range(0, len(own.users), _CHUNK):
+                some = np.arange(first, min(first + _CHUNK, len(own.users)))
+                found, seen = features(some)
+                for name, by_group in coefficients.items():
+                    scores = np.einsum("nf,nfi->ni", by_group[half[some], regime[some]].astype(np.float32), found)
+                    scores[seen] = -np.inf
+                    wanted = scores[np.arange(len(some)), own.targets[some]][:, None]
+                    rank = (scores > wanted).sum(1) + ((scores == wanted).sum(1) - 1) / 2
+                    result[name][some] = np.where(rank < _LENGTH, own.gains[some] / np.log2(rank + 2), 0.0)
+            return result
+
+        return cls(products, targets, rows_of, ndcg, sequences.dated, len(own.users))
+
+    def coefficients(self, parts: Parts, half: int | None = None) -> Doubles:
+        """(regimes, features): from all users, or from those of one half."""
+        if half is None:
+            return self._solved(self.products.sum(0), self.targets.sum(0), self.rows.sum(0), parts)
+        return self._solved(self.products[half], self.targets[half], self.rows[half], parts)
+
+    @staticmethod
+    def _solved(products: Doubles, targets: Doubles, rows: Longs, parts: Parts) -> Doubles:
+        found = np.zeros((2, _FEATURES))
+        if parts == "any":
+            found[:, _TRENDS] = 1.0
+            return found
+        used = np.array(_USED[parts])
+        shrunk = _SHRUNK / max(1, int(rows.sum()))
+        for regime in range(2):
+            left = (products[regime] + shrunk * products.sum(0))[np.ix_(used, used)]
+            right = (targets[regime] + shrunk * targets.sum(0))[used]
+            scale = np.sqrt(np.maximum(left.diagonal(), 1e-30))
+            solved = np.linalg.solve(left / scale / scale[:, None] + _RIDGE * np.eye(len(used)), right / scale)
+            found[regime, used] = solved / scale
+        return found
+
+    def choice(self, goal: Literal["auto", "next", "any"]) -> Choice:
+        names: tuple[Parts, ...] = get_args(Parts) if self.dated else ("any", "order")
+        # Each half is measured with the coefficients of the other.
+        tried = {name: np.array([self.coefficients(name, 1 - half) for half in range(2)]) for name in names}
+        of_users = self.ndcg(tried)
+        means: dict[Parts, float] = {name: float(values.mean()) for name, values in of_users.items()}
+        best = max((name for name in names if name != "any"), key=lambda name: means[name])
+        gain = of_users[best] - of_users["any"]
+        error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
+        clear = float(gain.mean()) > _ERRORS * error
+        return Choice(best if clear or goal == "next" else "any", means, self.users)
+
+
+def _sample(graded: SparseRows, keys: Keys) -> Longs:
+    """Users for validation, ascending: all, or as many by their keys as have two million interactions."""
+    order = np.argsort(keys[: graded.rows], kind="stable")
+    order = order[np.cumsum(graded.counts()[order]) <= _VALIDATION_SIZE]
+    return np.sort(order)
+
+
+def _among(graded: SparseRows, times: Doubles, places: Floats, kept: Longs) -> tuple[SparseRows, Doubles, Floats]:
+    """Rows, times and places of some items alone, which are numbered anew."""
+    number = np.full(graded.columns, -1, np.int32)
+    number[kept] = np.arange(len(kept))
+    inside = number[graded.indices] >= 0
+    rows = entries_where(graded, inside)
+    return (
+        SparseRows(rows.indptr, number[rows.indices], rows.values, len(kept)),
+        times[inside],
+        places[inside],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """What users did but for the last thing, which is held out of some."""
+
+    rows: SparseRows  # grades, users x items
+    times: Doubles  # (entries,)
+    places: Floats  # (entries,): what orders them
+    users: Longs  # (n,): whose last thing is held out
+    targets: Ints  # (n,): what that was
+    gains: Floats  # (n,): its grade
+    at: Doubles  # (n,): when
+    session: float
+    dated: bool
+
+    @classmethod
+    def of(cls, graded: SparseRows, times: Doubles, places: Floats, dated: bool) -> "_Held":
+        row = np.repeat(np.arange(graded.rows), graded.counts())
+        order = np.lexsort((places, row))
+        several = np.flatnonzero(graded.counts() >= 3)
+        last = order[graded.indptr[1:][several] - 1]
+        inside = np.ones(graded.nnz, np.bool_)
+        inside[last] = False
+        some = several
+        if len(some) > _VALIDATION_USERS:
+            take = np.linspace(0, len(some) - 1, _VALIDATION_USERS).astype(np.int64)
+            some, last = several[take], last[take]
+        rows = entries_where(graded, inside)
+        ordered = SparseRows(graded.indptr, graded.indices[order], graded.values[order], graded.columns)
+        session = session_of(ordered, times[order]) if dated else np.inf
+        held = (some, graded.indices[last], graded.values[last], times[last])
+        return cls(rows, times[inside], places[inside], *held, session, dated)
+
+    def in_order(self) -> tuple[SparseRows, Doubles]:
+        order = np.lexsort((self.places, np.repeat(np.arange(self.rows.rows), self.rows.counts())))
+        rows = SparseRows(self.rows.indptr, self.rows.indices[order], self.rows.values[order], self.rows.columns)
+        return rows, self.times[order]
+
+    def recent(self, chosen: Longs) -> tuple[SparseRows, Recency]:
+        """The rows of some of the users, and their order at the time of what is held out."""
+        users = self.users[chosen]
+        rows = self.rows.take(users)
+        counts = rows.counts()
+        entries = np.repeat(self.rows.indptr[users] - rows.indptr[:-1], counts) + np.arange(rows.nnz)
+        user = np.repeat(np.arange(len(users)), counts)
+        age = np.empty(rows.nnz, np.int64)
+        age[np.lexsort((self.places[entries], user))] = np.repeat(rows.indptr[1:], counts) - 1 - np.arange(rows.nnz)
+        gap = np.zeros(len(users))
+        if self.dated:
+            gap = np.maximum(self.at[chosen] - np.maximum.reduceat(self.times[entries], rows.indptr[:-1]), 0.0)
+        return rows, Recency(age, gap, self.at[chosen])
+
+
+def _features(
+    own: _Held, chosen: Longs, weights: ItemWeights, order: OrderWeights, trend: Trend | None
+) -> tuple[Floats, Bools]:
+    """(n, features, items) of held-out users, 0 where they know the item, and (n, items) whether they do."""
+    rows, recent = own.recent(chosen)
+    fading = _fading(rows, recent, own.session)
+    found = np.zeros((rows.rows, _FEATURES, rows.columns), np.float32)
+    if trend is not None:
+        shares, place = trend.at(recent.at)
+        found[:, :_TRENDS] = shares[place]
+    nothing = SparseRows(np.zeros(2, np.int64), rows.indices[:0], rows.values[:0], rows.columns)
+    found[:, _TRENDS] = _plain(weights, rows)
+    found[:, _TRENDS + 1] = _plain(weights, _lately(rows, fading, rows.values)) - _plain(weights, nothing)
+    found[:, _TRENDS + 2] = order.scores(_lately(rows, fading))
+    seen = np.zeros((rows.rows, rows.columns), np.bool_)
+    seen[np.repeat(np.arange(rows.rows), rows.counts()), rows.indices] = True
+    found *= ~seen[:, None]
+    return found, seen
+
+
+def _plain(weights: ItemWeights, rows: SparseRows) -> Floats:
+    """(n, items): scores of weights as they were fitted."""
+    none = [np.zeros((0, width), np.float32) for width in weights.widths]
+    folded = FoldedIn(np.empty(0, np.int64), none[0], none[1], np.full(weights.items, AS_FITTED, np.int64))
+    return weights.scores(History(rows, rows, None, None), folded).fitted
