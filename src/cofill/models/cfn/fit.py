@@ -44,7 +44,7 @@ from cofill.models.biases import Biases
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
-from cofill.models.cfn.gate import best_half, gate
+from cofill.models.cfn.gate import best_halves, gate
 from cofill.models.cfn.gp import ColumnWeights, KernelParams
 from cofill.models.cfn.gp_batch import IntervalCalibration, across, whole_variance
 from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
@@ -259,11 +259,12 @@ def fit_matrix(
             reached = sum(_share_of("search", settings))
             progress(Step(LEARN, 0.0, 1.0, reached))
             learned = decoder.learn(validation, settings)
-            predicted, spread, rmse, half = judged_by_halves(
+            predicted, spread, rmse, halves = judged_by_halves(
                 decoder, learned, validation, settings, most=None if judging else _ENOUGH_TO_JUDGE
             )
             state.best_rmse = after_refit(rmse, settings)
-            state.amplitudes, state.spread = replace(learned.amplitudes, gate=half), spread.as_array().tolist()
+            state.amplitudes = replace(learned.amplitudes, row_gate=halves[0], column_gate=halves[1])
+            state.spread = spread.as_array().tolist()
             if judging:
                 state.judged = predicted
             progress(Step(LEARN, 1.0, 1.0, reached))
@@ -593,7 +594,7 @@ def after_refit(rmse: float, settings: CFNSettings) -> float:
 @one_blas_thread()
 def judged_by_halves(
     first: DecoderFit, learned: Learned, validation: ValidationPart, settings: CFNSettings, most: int | None = None
-) -> tuple[Floats, IntervalCalibration, float, float]:
+) -> tuple[Floats, IntervalCalibration, float, tuple[float, float]]:
     """Predictions (n,) of validation ratings, clipped to the scale, the spread of their errors, and their RMSE; and the
     gate between the network and biases with slopes, which is learned from them.
 
@@ -631,10 +632,10 @@ def judged_by_halves(
     # Variances are those of the model that is saved: how large they are depends on amplitudes more than errors do.
     posterior = predictor_of(learned.amplitudes, solved).uncertain(rows, columns)
     counts, others = first.row_counts[rows], first.by_column.counts()[columns]
-    equal = 0.0  # ratings with which biases with slopes count as much
+    equal = (0.0, 0.0)  # ratings with which biases with slopes count as much
     if first.biases.slopes is not None:
         by_biases = np.clip(first.biases.at_pairs(rows, columns), scaling.scale.low, scaling.scale.high)
-        equal = best_half(predicted, by_biases, validation.ratings[query], counts, others, exchange)
+        equal = best_halves(predicted, by_biases, validation.ratings[query], counts, others, exchange)
         predicted = by_biases + gate(equal, counts, others) * (predicted - by_biases)
     variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
     own: tuple[Floats, Floats] = predicted - validation.ratings[query], across(predicted, scaling.scale)
