@@ -358,7 +358,12 @@ def gated(predictor: Predictor, *networks: CFNPredictor) -> Predictor:
     """With biases in the place of the networks where nothing is known; without slopes these say the same by then."""
     if predictor.means.slopes is None or any(network.own_output for network in networks):
         return predictor
-    return Gated(predictor, max(network.decoder.amplitudes.gate for network in networks))
+    halves = [
+        rows_and_columns(network.rows_are, amplitudes.row_gate, amplitudes.column_gate)
+        for network in networks
+        for amplitudes in (network.decoder.amplitudes,)
+    ]
+    return Gated(predictor, (max(half[0] for half in halves), max(half[1] for half in halves)))
 
 
 def _own_output(first: DecoderFit) -> Decoder:
