@@ -10,6 +10,7 @@ import pytest
 from cofill import CFN, Features, Ratings, split
 from cofill.data.datasets.world import make_world
 from cofill.exchange import ALONE
+from cofill.models.cfn.both import Judged
 from cofill.models.cfn.gate import Gated, best_halves, gate
 from cofill.models.predictor import Given
 
@@ -111,6 +112,19 @@ def test_it_is_kept_and_follows_changes(tmp_path: Path) -> None:
     assert model.predict([(cold, 3)])[0] < before[6]
     model.remove_ratings([(cold, 3), (cold, 5), (50_000, 3)])
     np.testing.assert_allclose(model.predict(pairs), before, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "halves"), [("item", (5.0, 3.0)), ("user", (1.0, 40.0))])
+def test_a_network_that_is_not_kept_has_no_gate(
+    kept: str, halves: tuple[float, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    train, _, users, items = world()
+    found = iter([(3.0, 5.0), (1.0, 40.0)])  # of rows and columns: items are read first
+    monkeypatch.setattr("cofill.models.cfn.fit.best_halves", lambda *_: next(found))
+    monkeypatch.setattr(Judged, "keeps", property(lambda judged: (kept == "user", kept == "item")))
+    model = CFN(orientation="both", **QUICK).fit(train, user_features=users, item_features=items)
+    model.save(tmp_path / "model")
+    assert gated(CFN.load(tmp_path / "model")).halves == gated(model).halves == halves
 
 
 def test_features_that_say_nothing_do_little_harm() -> None:
