@@ -323,7 +323,7 @@ class _Fit:
         self._first = np.diag(np.r_[variance, np.full(width - 1, _FIRST_SLOPE * spread)])
         self.covariance = self._first.copy()
         self.effects = np.zeros((known.rows, width))
-        self._sums = np.zeros((known.rows, width))  # h
+        self._doubt = np.zeros((width, width))  # the sum of C over all rows
         self.error = self.uncertain = 0.0
         rated = np.flatnonzero(counts)
         self._rated, ratings_of_all = total(ids, len(rated), counts.sum())
@@ -347,23 +347,25 @@ class _Fit:
         p, q = len(inverse), self.inputs.shape[1]
         (i, j), (m, n) = np.triu_indices(p), np.triu_indices(q)
 
-        def work(batch: "_Batch") -> tuple[Doubles, Doubles]:
+        def work(batch: "_Batch") -> tuple[Doubles, Doubles, Doubles]:
             grams, sums, _ = self._read(batch, others)
-            self._sums[batch.rows] = sums
             covariance = np.linalg.inv(inverse + grams / noise)
             counts = self._counts[batch.rows]
             weights = ((counts + damping) / (counts + self._mean_count))[:, None]
             shrunk = inverse - inverse @ covariance @ inverse
             f = self.inputs[batch.rows].astype(np.float64)
             told = (covariance @ sums[:, :, None])[:, :, 0] @ inverse / noise
-            return shrunk[:, i, j].T @ (weights * f[:, m] * f[:, n]), told.T @ (weights * f)
+            return shrunk[:, i, j].T @ (weights * f[:, m] * f[:, n]), told.T @ (weights * f), covariance.sum(0)
 
         packed, right = np.zeros((len(i), len(m))), np.zeros((p, q))
-        for one, other in self._each(work):
+        self._doubt = np.zeros((p, p))
+        for one, other, doubt in self._each(work):
             packed += one
             right += other
+            self._doubt += doubt
         self._ids.sum_(packed)
         self._ids.sum_(right)
+        self._ids.sum_(self._doubt)
         of_columns, of_rows = np.empty((p, p), np.int64), np.empty((q, q), np.int64)
         of_columns[i, j] = of_columns[j, i] = np.arange(len(i))
         of_rows[m, n] = of_rows[n, m] = np.arange(len(m))
@@ -371,30 +373,32 @@ class _Fit:
         return whole, right
 
     def update(self, coefficients: Doubles, others: Doubles, noise: float, *, last: bool = False) -> None:
-        """The effects of rows, and their covariance, unless it is the last time."""
+        """The effects of rows, and then their covariance, for which `equations` came before with the same noise.
+
+        The last time their covariance stays.
+        """
         inverse = np.linalg.inv(self.covariance)
 
-        def work(batch: "_Batch") -> tuple[Doubles, float, float]:
+        def work(batch: "_Batch") -> tuple[Doubles, float]:
             grams, sums, squares = self._read(batch, others)
-            covariance = np.linalg.inv(inverse + grams / noise)
             expected = self.inputs[batch.rows] @ coefficients.T
-            found = (covariance @ (sums / noise + expected @ inverse)[:, :, None])[:, :, 0]
+            right = sums / noise + expected @ inverse
+            found = np.linalg.solve(inverse + grams / noise, right[:, :, None])[:, :, 0]
             effects = found - expected
             self.effects[batch.rows] = effects
             error = squares.sum() + np.einsum("bi,bij,bj->", found, grams, found) - 2 * np.vdot(found, sums)
-            uncertain = noise * (len(inverse) * len(effects) - np.einsum("bij,ji->", covariance, inverse))
-            return effects.T @ effects + covariance.sum(0), float(error), float(uncertain)
+            return effects.T @ effects, float(error)
 
-        spread, self.error, self.uncertain = np.zeros_like(inverse), 0.0, 0.0
-        for one, error, uncertain in self._each(work):
+        spread, self.error = np.zeros_like(inverse), 0.0
+        for one, error in self._each(work):
             spread += one
             self.error += error
-            self.uncertain += uncertain
         self._ids.sum_(spread)
-        self.error, self.uncertain = total(self._ids, self.error, self.uncertain)
+        self.error = total(self._ids, self.error)[0]
         if last:
             return
-        self.covariance = (spread + _WORTH * self._first) / (self._rated + _WORTH)
+        self.uncertain = noise * (len(inverse) * self._rated - float(np.vdot(self._doubt, inverse)))
+        self.covariance = (spread + self._doubt + _WORTH * self._first) / (self._rated + _WORTH)
         self.damp(noise)
 
     def _each(self, work: Callable[["_Batch"], _Result]) -> list[_Result]:

@@ -10,7 +10,8 @@ import pytest
 from cofill import CFN, Features, Ratings, split
 from cofill.data.datasets.world import make_world
 from cofill.exchange import ALONE
-from cofill.models.cfn.gate import Gated, best_half, gate
+from cofill.models.cfn.both import Judged
+from cofill.models.cfn.gate import Gated, best_halves, gate
 from cofill.models.predictor import Given
 
 USERS, ITEMS = 160, 70
@@ -43,20 +44,20 @@ def gated(model: CFN) -> Gated:
 def test_the_weight_of_the_network() -> None:
     counts = np.array([0, 1, 3, 1000])
     for half in (0.0, 1.0, 3.0):
-        weight = gate(half, counts, np.array(3))
+        weight = gate((half, 4.0), counts, np.array(3))
         assert weight[0] == 0
         assert (np.diff(weight) >= 0).all()
-        assert weight[2] == pytest.approx((3 / (3 + half)) ** 2)
-        assert not gate(half, counts, np.array(0)).any()
+        assert weight[2] == pytest.approx(9 / (9 + half**2) * 9 / 25)
+        assert not gate((half, half), counts, np.array(0)).any()
 
 
 def test_the_gate_is_where_validation_ratings_are_predicted_best() -> None:
     rng = np.random.default_rng(0)
     users, items = rng.integers(1, 30, 4000), rng.integers(1, 30, 4000)
     network, biases = (rng.normal(size=4000).astype(np.float32) for _ in range(2))
-    for half in (0.0, 3.0, 20.0):
-        actual = biases + gate(half, users, items) * (network - biases)
-        assert best_half(network, biases, actual, users, items, ALONE) == half
+    for halves in ((0.0, 0.0), (3.0, 0.0), (5.0, 20.0)):
+        actual = biases + gate(halves, users, items) * (network - biases)
+        assert best_halves(network, biases, actual, users, items, ALONE) == halves
 
 
 @pytest.mark.parametrize("orientation", ["item", "user", "both"])
@@ -106,11 +107,24 @@ def test_it_is_kept_and_follows_changes(tmp_path: Path) -> None:
     model.add_ratings([(cold, 3, 1.0), (cold, 5, 1.0), (50_000, 3, 5.0)])
     model.save(tmp_path / "model")
     again = CFN.load(tmp_path / "model")
-    assert gated(again).half == gated(model).half
+    assert gated(again).halves == gated(model).halves
     np.testing.assert_allclose(again.predict(pairs), model.predict(pairs), rtol=0, atol=1e-4)
     assert model.predict([(cold, 3)])[0] < before[6]
     model.remove_ratings([(cold, 3), (cold, 5), (50_000, 3)])
     np.testing.assert_allclose(model.predict(pairs), before, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "halves"), [("item", (5.0, 3.0)), ("user", (1.0, 40.0))])
+def test_a_network_that_is_not_kept_has_no_gate(
+    kept: str, halves: tuple[float, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    train, _, users, items = world()
+    found = iter([(3.0, 5.0), (1.0, 40.0)])  # of rows and columns: items are read first
+    monkeypatch.setattr("cofill.models.cfn.fit.best_halves", lambda *_: next(found))
+    monkeypatch.setattr(Judged, "keeps", property(lambda judged: (kept == "user", kept == "item")))
+    model = CFN(orientation="both", **QUICK).fit(train, user_features=users, item_features=items)
+    model.save(tmp_path / "model")
+    assert gated(CFN.load(tmp_path / "model")).halves == gated(model).halves == halves
 
 
 def test_features_that_say_nothing_do_little_harm() -> None:

@@ -43,7 +43,7 @@ from cofill.memory import give_back_large_arrays
 from cofill.models.biases import Biases
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.gate import best_half, gate
+from cofill.models.cfn.gate import best_halves, gate
 from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, across, whole_variance
 from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
@@ -237,9 +237,9 @@ def fit_matrix(
         )
         learned = decoder.learn(validation, settings)
         most = None if judging else _ENOUGH_TO_JUDGE
-        predicted, spread, rmse, half = judged_by_halves(decoder, learned, validation, settings, most)
+        predicted, spread, rmse, halves = judged_by_halves(decoder, learned, validation, settings, most)
         state.best_rmse = after_refit(rmse, settings)
-        amplitudes = replace(learned.amplitudes, gate=half)
+        amplitudes = replace(learned.amplitudes, row_gate=halves[0], column_gate=halves[1])
         state.amplitudes, state.spread = (found.as_array().tolist() for found in (amplitudes, spread))
         state.judged = predicted if judging else None
         progress(Step(LEARN, 1.0, 1.0, reached))
@@ -562,7 +562,7 @@ def after_refit(rmse: float, settings: CFNSettings) -> float:
 @one_blas_thread()
 def judged_by_halves(
     first: DecoderFit, learned: Learned, validation: ValidationPart, settings: CFNSettings, most: int | None = None
-) -> tuple[Floats, IntervalCalibration, float, float]:
+) -> tuple[Floats, IntervalCalibration, float, tuple[float, float]]:
     """Predictions (n,) of validation ratings, clipped to the scale, the spread of their errors, and their RMSE; and the
     gate between the network and biases with slopes, which is learned from them.
 
@@ -600,10 +600,10 @@ def judged_by_halves(
     # Variances are those of the model that is saved: how large they are depends on amplitudes more than errors do.
     posterior = predictor_of(learned.amplitudes, solved).uncertain(rows, columns)
     counts, others = first.row_counts[rows], first.by_column.counts()[columns]
-    equal = 0.0  # ratings with which biases with slopes count as much
+    equal = (0.0, 0.0)  # ratings with which biases with slopes count as much
     if first.biases.slopes is not None:
         by_biases = np.clip(first.biases.at_pairs(rows, columns), scaling.scale.low, scaling.scale.high)
-        equal = best_half(predicted, by_biases, validation.ratings[query], counts, others, exchange)
+        equal = best_halves(predicted, by_biases, validation.ratings[query], counts, others, exchange)
         predicted = by_biases + gate(equal, counts, others) * (predicted - by_biases)
     variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
     own: tuple[Floats, Floats] = predicted - validation.ratings[query], across(predicted, scaling.scale)

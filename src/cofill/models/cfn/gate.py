@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.exchange import Exchange
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, or_zeros
 
@@ -11,33 +11,39 @@ _HALVES = (0.0, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 40.0, 100.0, 300.0, 10
 Counts = npt.NDArray[np.integer]
 
 
-def gate(half: float, user_counts: Counts, item_counts: Counts) -> Floats:
-    """The weight of the network: n / (n + half) of the user times that of the item; 0 without ratings of either."""
-    of_user, of_item = (
-        np.divide(counts, counts + half, out=np.zeros(counts.shape), where=counts > 0)
-        for counts in (np.asarray(user_counts), np.asarray(item_counts))
+def gate(halves: tuple[float, float], some_counts: Counts, other_counts: Counts) -> Floats:
+    """The weight of the network: n^2 / (n^2 + half^2) of users times that of items; 0 without ratings of either."""
+    some, others = (
+        _weight(half, np.asarray(counts)) for half, counts in zip(halves, (some_counts, other_counts), strict=True)
     )
-    return np.asarray(of_user * of_item, np.float32)
+    return np.asarray(some * others, np.float32)
 
 
-def best_half(
-    network: Floats, biases: Floats, actual: Floats, user_counts: Counts, item_counts: Counts, exchange: Exchange
-) -> float:
+def _weight(half: float, counts: Counts) -> Doubles:
+    squares = counts.astype(np.float64) ** 2
+    return np.divide(squares, squares + half**2, out=np.zeros(counts.shape), where=counts > 0)
+
+
+def best_halves(
+    network: Floats, biases: Floats, actual: Floats, some_counts: Counts, other_counts: Counts, exchange: Exchange
+) -> tuple[float, float]:
     """With which validation ratings of all processes are predicted best."""
-    errors = [
-        np.sum((biases + gate(half, user_counts, item_counts) * (network - biases) - actual) ** 2, dtype=np.float64)
-        for half in _HALVES
-    ]
-    return _HALVES[int(np.argmin(exchange.sum_(np.array(errors))))]
+    apart, missed = network - biases, biases - actual
+    some, others = (
+        [_weight(half, counts).astype(np.float32) for half in _HALVES] for counts in (some_counts, other_counts)
+    )
+    errors = [np.sum((one * other * apart + missed) ** 2, dtype=np.float64) for one in some for other in others]
+    best = int(np.argmin(exchange.sum_(np.array(errors))))
+    return _HALVES[best // len(_HALVES)], _HALVES[best % len(_HALVES)]
 
 
 class Gated(Predictor):
     """weight * network + (1 - weight) * biases with slopes: without ratings of a user or an item the biases alone."""
 
-    def __init__(self, network: Predictor, half: float) -> None:
-        """Both share their known ratings, features and biases, which change here alone."""
+    def __init__(self, network: Predictor, halves: tuple[float, float]) -> None:
+        """Both share their known ratings, features and biases, which change here alone. `halves`: users, items."""
         super().__init__(network.known, network.scale, network.means, network.user_features, network.item_features)
-        self.network, self.half = network, half
+        self.network, self.halves = network, halves
 
     def item_vectors(self) -> Floats:
         return self.network.item_vectors()
@@ -45,7 +51,7 @@ class Gated(Predictor):
     # Questions
 
     def _mixed(self, network: Floats, biases: Floats, user_counts: Counts, item_counts: Counts) -> Floats:
-        mixed: Floats = biases + gate(self.half, user_counts, item_counts) * (network - biases)
+        mixed: Floats = biases + gate(self.halves, user_counts, item_counts) * (network - biases)
         return mixed
 
     def users(self, users: Longs) -> Floats:
@@ -83,7 +89,7 @@ class Gated(Predictor):
         by_rating, by_feature = self.means.shares(given.others, given.ratings, vector, items)
         biases = Shares(by_rating, by_input_column(by_feature, given.widths))
         network = self.network.user_shares(given, items)
-        weight = gate(self.half, np.array(len(given.ratings)), self.item_counts[items]).astype(np.float64)[:, None]
+        weight = gate(self.halves, np.array(len(given.ratings)), self.item_counts[items]).astype(np.float64)[:, None]
         nobody = np.full(len(items), -1, np.int32)
         apart = self.network.entries(nobody, items) - super().entries(nobody, items)
         each = weight * apart[:, None] / max(len(given.ratings), 1)

@@ -77,7 +77,8 @@ class KernelParams:
     mean: float  # share of what all columns have in common, and of what their features lead one to expect
     features: float  # ratings that a row's side features are worth
     interactions: float = 0.0  # share of what features of rows and columns say together (`slopes.py`)
-    gate: float = 0.0  # ratings of a row, and of a column, with which biases with slopes count as much
+    row_gate: float = 0.0  # ratings of a row with which biases with slopes count as much as the network
+    column_gate: float = 0.0  # the same of a column
     power: float = 1.0  # how sharply shrinkage rises with the number of a row's ratings
     short: tuple[float, float, float, float] | None = None  # bias, taste, cosine, local of columns with few ratings
 

@@ -92,9 +92,7 @@ class CFN(Recommender):
     @property
     def networks(self) -> dict[Orientation, CFNPredictor]:
         """The predictors of the networks, by what their rows are."""
-        predictor = self._of_networks
-        parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
-        return {part.rows_are: part for part in parts if isinstance(part, CFNPredictor)}
+        return {part.rows_are: part for part in _networks_in(self._of_networks)}
 
     @property
     def _of_networks(self) -> Predictor:
@@ -128,7 +126,7 @@ class CFN(Recommender):
         if self.orientation != "both":
             predictor, fitted = learn(self.orientation, progress, checkpoint)
             self._take_measures(fitted)
-            return gated(predictor, predictor)
+            return gated(predictor)
         # Both are judged by the same ratings.
         by_user = known.trained
         flags = np.zeros(by_user.nnz, np.bool_)
@@ -143,8 +141,7 @@ class CFN(Recommender):
         if second is not None:
             second.unlink(missing_ok=True)
         self.history = [replace(record, rows=side) for side, (_, fit) in fits.items() for record in fit.history]
-        joined = self._joined(*fits["user"], *fits["item"], np.flatnonzero(flags))
-        return gated(joined, *(network for network, _ in fits.values()))
+        return gated(self._joined(*fits["user"], *fits["item"], np.flatnonzero(flags)))
 
     def _learn_columns(
         self,
@@ -200,7 +197,7 @@ class CFN(Recommender):
         predictor, fitted = self._learn_columns(
             self.orientation, known, scale, about, portion, progress, checkpoint, resume=resume
         )
-        self._predictor = gated(predictor, predictor)
+        self._predictor = gated(predictor)
         self._take_measures(fitted)
 
     def fit_lists(
@@ -306,8 +303,7 @@ class CFN(Recommender):
         if self.orientation != "both":
             rows, columns = rows_and_columns(self.orientation, *sizes)
             by_row = known_from(state.ratings, columns, rows, state.rows).transposed()
-            predictor = restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
-            return gated(predictor, predictor)
+            return gated(restored(self.orientation, state.weights, state.numbers, by_row, state.rows))
         self._own_settings = state.networks
         known, weights = known_from(state.ratings, *sizes), dict(state.weights)
         users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
@@ -319,7 +315,7 @@ class CFN(Recommender):
         joined: Predictor = next(iter(parts.values()))
         if len(parts) == 2:
             joined = Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
-        return gated(joined, *parts.values())
+        return gated(joined)
 
 
 def fitted_predictor(
@@ -354,11 +350,23 @@ def fitted_predictor(
     return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
 
 
-def gated(predictor: Predictor, *networks: CFNPredictor) -> Predictor:
+def _networks_in(predictor: Predictor) -> list[CFNPredictor]:
+    """The one or two networks that were kept."""
+    parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
+    return [part for part in parts if isinstance(part, CFNPredictor)]
+
+
+def gated(predictor: Predictor) -> Predictor:
     """With biases in the place of the networks where nothing is known; without slopes these say the same by then."""
+    networks = _networks_in(predictor)
     if predictor.means.slopes is None or any(network.own_output for network in networks):
         return predictor
-    return Gated(predictor, max(network.decoder.amplitudes.gate for network in networks))
+    halves = [
+        rows_and_columns(network.rows_are, amplitudes.row_gate, amplitudes.column_gate)
+        for network in networks
+        for amplitudes in (network.decoder.amplitudes,)
+    ]
+    return Gated(predictor, (max(half[0] for half in halves), max(half[1] for half in halves)))
 
 
 def _own_output(first: DecoderFit) -> Decoder:
