@@ -52,7 +52,7 @@ class TestFormerDecoder(TestItemOrientation):
 
 
 class TestStackOfLayers(TestItemOrientation):
-    expected_rmse = 0.87  # .847 to .860 with four seeds
+    expected_rmse = 0.8655  # .850 to .864 with four seeds
 
     def make(self, **changes: Any) -> CFN:
         return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.018, **changes})

@@ -213,7 +213,7 @@ SIMILAR: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"where": ["genres:Drama", "year:1950.."]}, {"where": {"genres": "Drama", "year": {"min": 1950}}}),
     ({"among": list(range(1, 9))}, {"among": list(range(1, 9))}),
     ({"exclude": list(range(1, 50))}, {"exclude": list(range(1, 50))}),
-    ({"min_ratings": 40}, {"min_ratings": 40}),
+    ({"min_ratings": 60}, {"min_ratings": 60}),
     ({"at_most": "genres=1"}, {"at_most": {"genres": 1}}),
     ({"diversity": 0.8}, {"diversity": 0.8}),
 ]

@@ -201,3 +201,9 @@ def test_a_kernel_that_single_precision_takes_for_indefinite(rows: int) -> None:
     np.testing.assert_allclose(found[1, :, 0], 1.0, rtol=1e-6)
     again = (matrices[0].astype(np.float64) @ found[0].astype(np.float64))[:, 0]
     np.testing.assert_allclose(again, 1.0, rtol=0, atol=1e-3)
+
+
+def test_codes_without_directions_have_no_products() -> None:
+    """As where all codes are alike. BLAS rejects them, and would leave whatever was in the memory."""
+    nothing = np.empty((2, 3, 0), np.float32)
+    np.testing.assert_array_equal(KernelParts.inside((nothing, nothing)).taste, np.zeros((2, 3, 3)))

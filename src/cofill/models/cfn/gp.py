@@ -486,8 +486,8 @@ class KernelParts(NamedTuple):
         product: Any = get_blas_funcs("syrk", rows)
 
         def squared(each: Floats) -> Floats:
-            found: Any = np.empty((*each.shape[:2], each.shape[1]), each.dtype)
-            if found.size:
+            found: Any = np.zeros((*each.shape[:2], each.shape[1]), each.dtype)
+            if each.size:  # BLAS rejects codes without directions
                 for one, out in zip(each, found, strict=True):  # the lower half of ours is the upper of BLAS
                     product(1.0, one.T, 0.0, out.T, trans=1, overwrite_c=1)
             return np.asarray(found)
