@@ -180,6 +180,11 @@ def check_settings(settings: CFNSettings, partition: Partition) -> None:
         raise SettingsError(
             f"the setting 'half_life' needs the times of ratings, and {partition.folder} has none; leave it out"
         )
+    if settings.list_goal == "next":
+        raise SettingsError(
+            "several workers fit lists without order and time, and the setting 'list_goal' is 'next'; "
+            "leave it out, or train on one machine"
+        )
     if not settings.on_cpu or settings.engine not in ("auto", "fused"):
         raise SettingsError(
             f"several workers train with the engine fused, on CPUs. Got engine {settings.engine!r} and device "
