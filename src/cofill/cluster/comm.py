@@ -97,7 +97,7 @@ class Mesh:
                 told = b""
                 while len(told) < len(token) + 4 and (more := connection.recv(len(token) + 4 - len(told))):
                     told += more
-                if secrets.compare_digest(told[:-4], token):  # anybody can knock
+                if secrets.compare_digest(told[:-4], token):  # other programs can connect
                     self._others[int.from_bytes(told[-4:], "big")] = connection
             for connection in self._others.values():
                 connection.setblocking(False)

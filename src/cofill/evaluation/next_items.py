@@ -1,6 +1,6 @@
 """What a user does next: lists measured against later interactions, in their order.
 
-    next   the first test item of each user whom the model knows
+    next   the first test item of each user of the training part
     all    all test items of the same users, from one list at the time of the first
     last   the last test item of every user; what they did before, in training and after it, is folded in
 

@@ -9,7 +9,7 @@ from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.observed import Arrays
+from cofill.models.observed import Arrays, grown
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
 from cofill.models.slopes import Slopes, fit_slopes
@@ -177,7 +177,7 @@ class Biases:
 
     def grow(self, rows: int, columns: int) -> None:
         """Make room for at least so many rows and columns."""
-        self.row, self.column = _grown(self.row, rows), _grown(self.column, columns)
+        self.row, self.column = grown(self.row, rows), grown(self.column, columns)
         if self.slopes is not None:
             self.slopes.rows.grow(rows)
             self.slopes.columns.grow(columns)
@@ -244,11 +244,6 @@ def _usual(others: Ints, trained: Floats) -> Floats:
     old = others < len(trained)
     usual[old] = trained[others[old]]
     return usual
-
-
-def _grown(deviations: Floats, count: int) -> Floats:
-    more = max(count - len(deviations), 0)
-    return np.concatenate([deviations, np.zeros(more, np.float32)]) if more else deviations
 
 
 @dataclass(frozen=True)

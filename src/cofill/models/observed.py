@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -265,3 +265,15 @@ def _check_indices(arrays: Arrays, rows: int, columns: int) -> None:
     sides += [(arrays[f"{when}.columns"], columns) for when in ("later", "removed")]
     if any(len(found) and not 0 <= found.min() <= found.max() < count for found, count in sides):
         raise ValueError("a rating is of a user or an item that does not exist")
+
+
+_Array = TypeVar("_Array", Floats, Ints, Longs, Bools)
+
+
+def grown(array: _Array, size: int) -> _Array:
+    """The same with `size` entries along the first axis, new ones zero."""
+    if len(array) >= size:
+        return array
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger

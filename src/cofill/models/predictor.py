@@ -1,6 +1,6 @@
 """What a fitted model predicts: the rating that any user would give any item, hot, warm or cold."""
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -269,15 +269,3 @@ def described_as_trained(features: SideFeatures, index: int) -> bool:
 def or_zeros(features: Floats | None, width: int) -> Floats:
     """Features that say nothing where nothing is known."""
     return np.zeros(width, np.float32) if features is None else features
-
-
-_Array = TypeVar("_Array", Floats, Ints, Longs, Bools)
-
-
-def grown(array: _Array, size: int) -> _Array:
-    """The same with `size` entries along the first axis, new ones zero."""
-    if len(array) >= size:
-        return array
-    larger = np.zeros((size, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger

@@ -15,8 +15,8 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.observed import KnownRatings
-from cofill.models.predictor import described_as_trained, grown
+from cofill.models.observed import KnownRatings, grown
+from cofill.models.predictor import described_as_trained
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
 

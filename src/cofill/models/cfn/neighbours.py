@@ -13,8 +13,7 @@ from cofill.compiling import compiled
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.codes import RowCodes
 from cofill.models.cfn.gp import local_kernel
-from cofill.models.observed import KnownRatings
-from cofill.models.predictor import grown
+from cofill.models.observed import KnownRatings, grown
 from cofill.threads import on_all_cores
 
 _AT_ONCE = 2_000_000  # cosines

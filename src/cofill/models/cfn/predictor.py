@@ -64,9 +64,9 @@ from cofill.models.cfn.gp import (
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
 from cofill.models.cfn.scaling import Scaling
-from cofill.models.observed import KnownRatings
+from cofill.models.observed import KnownRatings, grown
 from cofill.models.persistence import Arrays
-from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, grown, or_zeros
+from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
 from cofill.models.ridge import FeatureRegression
 
 _ENTRIES_AT_ONCE = 8192

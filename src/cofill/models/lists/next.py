@@ -459,7 +459,7 @@ def fit_scorer(
     choice = Choice("any", {}, 0) if validation is None else validation.choice(goal)
     if choice.parts == "any" or validation is None:
         return usual(0.3), choice
-    done_in_order, times = _in_order(sequences, feedback.trained())
+    done_in_order, times = sequences.in_order(feedback.trained().values)
     session = session_of(done_in_order, times) if sequences.dated else np.inf
     order = OrderWeights.none()
     if choice.parts != "trend":
@@ -467,14 +467,6 @@ def fit_scorer(
     done(0.6)
     trend = Trend.of(sequences.times, sequences.rows.indices, sequences.rows.columns)
     return NextScorer(usual(0.6), trend, order, validation.coefficients(choice.parts), session, choice), choice
-
-
-def _in_order(sequences: Sequences, graded: SparseRows) -> tuple[SparseRows, Doubles]:
-    """What users did in training, in its order, with its grades, and the times (entries,)."""
-    users = np.repeat(np.arange(graded.rows), graded.counts())
-    order = np.lexsort((sequences.rows.values, users))
-    rows = SparseRows(graded.indptr, graded.indices[order], graded.values[order], graded.columns)
-    return rows, sequences.times[order]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofill.arrays import Doubles, Ints, Longs
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.observed import Arrays
@@ -66,12 +66,12 @@ class Sequences:
         end = float(times.max())
         return cls(rows, times[by_item], end >= FIRST_DATE, end=end)
 
-    def in_order(self) -> tuple[SparseRows, Doubles]:
-        """What each user did in training, in its order, and the times (entries,); values are 1."""
+    def in_order(self, grades: Floats | None = None) -> tuple[SparseRows, Doubles]:
+        """What each user did in training, in its order, with its grades (entries,) or 1, and the times (entries,)."""
         users = np.repeat(np.arange(self.rows.rows), self.rows.counts())
         order = np.lexsort((self.rows.values, users))
-        items, ones = self.rows.indices[order], np.ones(self.rows.nnz, np.float32)
-        return SparseRows(self.rows.indptr, items, ones, self.rows.columns), self.times[order]
+        values = np.ones(self.rows.nnz, np.float32) if grades is None else grades[order]
+        return SparseRows(self.rows.indptr, self.rows.indices[order], values, self.rows.columns), self.times[order]
 
     # What comes later
 
