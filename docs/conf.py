@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|pl|polars|pd|pandas|torch|pydantic|httpx|collections|datetime|pathlib|os|typing)\..*"),
     (r"py:.*", r"cofill\.(cluster|config|data|evaluation|models|progress|exchange)\..*"),
     (r"py:.*", r"cofill\.client\.(calls|client|transport)\..*"),
-    (r"py:.*", r"(cofill\.errors\.(Place|Remedy)|Rules|SimilarRules)"),
+    (r"py:.*", r"(cofill\.errors\.Place|Rules|SimilarRules)"),
 ]
 
 html_theme = "pydata_sphinx_theme"

@@ -9,13 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from cofill.cli.options import as_flag
-from cofill.cli.side_information import in_flags
 from cofill.data.attributes import Attributes
 from cofill.data.features import Features
 from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
-from cofill.errors import DataError
 from tests.bad_input import BadCall, BadFile, refusal
 from tests.data import test_attributes, test_bad_input, test_dirty_files, test_features_bad_input, test_interactions
 
@@ -24,61 +21,47 @@ COMMAND = "make messages"
 PREFACE = f"""\
 # What cofill says of bad input
 
-Every case of bad input in the tests, and its message in the words of Python; below it in the words of the command line,
-behind a `$`, where these differ. Written by `{COMMAND}` (`python -m tests.messages`). Read the diff before you commit.
+Every case of bad input in the tests, and its message, which is the same in Python and on the command line. Written by
+`{COMMAND}` (`python -m tests.messages`). Read the diff before you commit.
 """
 
-Worded = Callable[[DataError], str]
-"""The message in the words of the command line."""
 OF_OTHERS = re.compile(r"(cut short|broken one|properly) \(.*\)(?=;)")
 """What another library said, which may change with its version."""
 
 
-def of_ratings(error: DataError) -> str:
-    return error.worded(as_flag)
+Cases = Iterator[tuple[str, str]]
+"""The name of each case, and the message."""
 
 
-def of_features(error: DataError) -> str:
-    def raised() -> None:
-        with in_flags():
-            raise error
-
-    return str(refusal(raised))
-
-
-def of_files(
-    cases: Mapping[str, BadFile], read: Callable[..., object], worded: Worded, folder: Path
-) -> Iterator[tuple[str, str, str]]:
+def of_files(cases: Mapping[str, BadFile], read: Callable[..., object], folder: Path) -> Cases:
     for name, case in cases.items():
-        error = refusal(read, case.written(folder), **case.options)
-        yield name, str(error), worded(error)
+        yield name, str(refusal(read, case.written(folder), **case.options))
 
 
-def of_calls(cases: Mapping[str, BadCall], worded: Worded = str) -> Iterator[tuple[str, str, str]]:
+def of_calls(cases: Mapping[str, BadCall]) -> Cases:
     for name, case in cases.items():
-        error = refusal(case.call)
-        yield name, str(error), worded(error)
+        yield name, str(refusal(case.call))
 
 
-def sections(folder: Path) -> Iterator[tuple[str, Iterator[tuple[str, str, str]]]]:
-    """(title, cases), where a case is its name and the message in both words."""
+def sections(folder: Path) -> Iterator[tuple[str, Cases]]:
+    """The title and the cases of each section."""
     learned = test_features_bad_input.learned()
     films = test_attributes.read_films(folder)
     attributes = Attributes.of_features(films.ids, films)
-    yield "Ratings files", of_files(test_bad_input.FILES, Ratings.read, of_ratings, folder)
+    yield "Ratings files", of_files(test_bad_input.FILES, Ratings.read, folder)
     yield "Ratings in frames, arrays and tuples", of_calls(test_bad_input.OBJECTS)
-    yield "Dirty files of ratings", of_files(test_dirty_files.REFUSED, Ratings.read, of_ratings, folder)
-    yield "Options that do not fit", of_calls(test_dirty_files.OPTIONS, of_ratings)
-    yield "Files of interactions", of_files(test_interactions.REFUSED, Interactions.read, of_ratings, folder)
+    yield "Dirty files of ratings", of_files(test_dirty_files.REFUSED, Ratings.read, folder)
+    yield "Options that do not fit", of_calls(test_dirty_files.OPTIONS)
+    yield "Files of interactions", of_files(test_interactions.REFUSED, Interactions.read, folder)
     yield (
         "Files of ratings or interactions",
-        of_files(test_interactions.UNCLEAR, read_ratings_or_interactions, of_ratings, folder),
+        of_files(test_interactions.UNCLEAR, read_ratings_or_interactions, folder),
     )
     yield "Interactions in Python", of_calls(test_interactions.CALLS)
-    yield "Files of side information", of_files(test_features_bad_input.FILES, Features.read, of_features, folder)
+    yield "Files of side information", of_files(test_features_bad_input.FILES, Features.read, folder)
     yield (
         "Tables of new users or items",
-        of_files(test_features_bad_input.NEW_ONES, learned.encode_table, of_features, folder),
+        of_files(test_features_bad_input.NEW_ONES, learned.encode_table, folder),
     )
     yield "Side information in frames, arrays and tuples", of_calls(test_features_bad_input.OBJECTS)
     good = test_features_bad_input.GOOD
@@ -100,8 +83,8 @@ def text() -> str:
     with tempfile.TemporaryDirectory() as folder:
         for title, cases in sections(Path(folder)):
             lines += [f"## {title}\n", "```text"]
-            for name, in_python, in_flags in cases:
-                lines += [name, f"    {in_python}", *([f"  $ {in_flags}"] if in_flags != in_python else [])]
+            for name, message in cases:
+                lines += [name, f"    {message}"]
             lines += ["```\n"]
     said = "\n".join(lines).replace(f"{folder}/", "").replace(f"{test_dirty_files.DIRTY}/", "")
     return OF_OTHERS.sub(r"\1 (...)", said.replace(f"folder is {Path.cwd()}", "folder is ..."))

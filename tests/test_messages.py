@@ -1,4 +1,4 @@
-"""The golden file of messages is what the code says; and messages name arguments, which the command line translates."""
+"""The golden file of messages is what the code says; and messages name arguments, not flags."""
 
 import ast
 import re
@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 import cofill
-from cofill.cli.options import as_flag
-from cofill.errors import CofillError, Remedy, SettingsError
 from tests.messages import COMMAND, GOLDEN, text
 
 
@@ -42,10 +40,3 @@ def test_no_message_below_the_command_line_names_a_flag() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
                 said = A_COMMAND.sub("", node.value)
                 assert not re.search(r"(?<![\w-])--[a-z]", said), f"{path.name}, line {node.lineno}: {node.value}"
-
-
-@pytest.mark.parametrize("kind", [CofillError, SettingsError])
-def test_every_error_is_worded_for_its_reader(kind: type[CofillError]) -> None:
-    error = kind("it is broken", Remedy.passing("train without {resume}, or with {workers}", resume=True, workers=...))
-    assert str(error) == "it is broken; train without resume=True, or with workers=..."
-    assert error.worded(as_flag) == "it is broken; train without --resume, or with --workers N"

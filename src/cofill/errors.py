@@ -13,13 +13,11 @@ CofillError
 └── ClusterError          machines that cannot be reached, or a team of workers that failed
 
 Each message names the thing, the limit, what was found, and the next step, on one line. `where`, `found` and `remedy`
-keep them apart. A remedy names arguments, which are `separator=';'` in Python and `--separator ';'` on the command
-line; whoever shows the error says which words to use. No message names a flag, unless as part of a whole command. A
-warning is one line too, at a terminal.
+keep them apart. A remedy names arguments as Python does, also on the command line, where `separator=';'` is the flag
+`--separator ';'`. No message names a flag, unless as part of a whole command. A warning is one line too, at a terminal.
 """
 
 import sys
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 LONGEST_QUOTE = 60
@@ -48,58 +46,13 @@ class Place(NamedTuple):  # no dataclass: `cofill --help` need not wait for what
         return f"{self.source}{line}" + ("" if self.column is None else f", {self.column}")
 
 
-Argument = Callable[[str, Any], str]
-"""(name, value) -> how a caller writes that argument; the value is ... where any will do."""
-
-
-def in_python(name: str, value: Any) -> str:
-    """An argument as Python writes it."""
-    return f"{name}=..." if value is ... else f"{name}={value!r}"
-
-
-class Remedy(NamedTuple):
-    """What to do. {names} in the text are arguments, with their values; {no_header} is header a second time."""
-
-    text: str
-    arguments: Mapping[str, Any] = {}
-
-    @classmethod
-    def passing(cls, text: str, **arguments: Any) -> "Remedy":
-        """A remedy with arguments; the value ... stands for any."""
-        return cls(text, arguments)
-
-    def worded(self, argument: Argument) -> str:
-        if not self.arguments:
-            return self.text
-        return self.text.format_map(
-            {name: argument(name.removeprefix("no_"), value) for name, value in self.arguments.items()}
-        )
-
-    def then(self, other: "Remedy") -> "Remedy":
-        """Both, one after the other."""
-        if not (self.arguments or other.arguments):
-            return Remedy(self.text + other.text)
-        plain = [part.text if part.arguments else _literal(part.text) for part in (self, other)]
-        return Remedy("".join(plain), {**self.arguments, **other.arguments})
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 class CofillError(Exception):
     """Whatever cofill raises on purpose is one of these. The command line prints it without a stack trace."""
 
-    def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
-        self.found = found
-        self.remedy = Remedy(remedy) if isinstance(remedy, str) else remedy
+    def __init__(self, found: str, remedy: str = "", *, where: Place | str | None = None) -> None:
+        self.found, self.remedy = found, remedy
         self.where = Place(where) if isinstance(where, str) else where
-        super().__init__(self.worded(in_python))
-
-    def worded(self, argument: Argument) -> str:
-        """The message, with arguments written for the reader: Python or command line."""
-        remedy = self.remedy.worded(argument)
-        return ("" if self.where is None else f"{self.where}: ") + self.found + (f"; {remedy}" if remedy else "")
+        super().__init__(("" if where is None else f"{where}: ") + found + (f"; {remedy}" if remedy else ""))
 
 
 class DataError(CofillError, ValueError):
@@ -143,9 +96,9 @@ class CheckpointError(CofillError):
     """A checkpoint that is missing, broken or of another run."""
 
 
-def train_anew(otherwise: str = "") -> Remedy:
-    """What helps against a checkpoint that cannot be gone on with, after something else that does."""
-    return Remedy.passing(f"{otherwise}train without {{resume}}", resume=True)
+def train_anew(otherwise: str = "") -> str:
+    """What helps against a checkpoint that cannot be resumed, after something else that does."""
+    return f"{otherwise}train without resume=True"
 
 
 class ModelFileError(CofillError):
@@ -157,13 +110,12 @@ class ClusterError(CofillError):
 
 
 class DataWarning(UserWarning):
-    """A remark about data with a remedy, which is worded as that of a DataError is."""
+    """A remark about data with a remedy, which reads as a DataError does."""
 
     word = "warning"
 
-    def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
-        self.about = DataError(found, remedy, where=where)
-        super().__init__(str(self.about))
+    def __init__(self, found: str, remedy: str = "", *, where: Place | str | None = None) -> None:
+        super().__init__(str(DataError(found, remedy, where=where)))
 
 
 class DataNote(DataWarning):
@@ -172,9 +124,6 @@ class DataNote(DataWarning):
     word = "note"
 
 
-def show_warning(message: Warning | str, *_: Any, argument: Argument = in_python, **__: Any) -> None:
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Replacement for `warnings.showwarning`: one line, without the place in the code."""
-    if isinstance(message, DataWarning):
-        sys.stderr.write(f"cofill: {message.word}: {message.about.worded(argument)}\n")
-    else:
-        sys.stderr.write(f"cofill: warning: {message}\n")
+    sys.stderr.write(f"cofill: {getattr(message, 'word', 'warning')}: {message}\n")

@@ -65,12 +65,12 @@ def test_refusals(refused: Callable[..., str], run: Run, world: Path, tmp_path: 
     assert "neither a file nor a data set" in refused("partition", "nothing", "--out", out)
     assert "there is no such file" in refused("partition", tmp_path / "no.csv", "--out", out)
     assert "at least 1" in refused("partition", ratings, "--out", out, "--buckets", "0", code=2)
-    assert "from 1 to 65536 with --buckets 256" in refused("partition", ratings, "--out", out, "--buckets", "99999")
+    assert "from 1 to 65536 with buckets=256" in refused("partition", ratings, "--out", out, "--buckets", "99999")
     assert "without a Parquet file" in refused("partition", tmp_path, "--out", out)
     assert not out.exists()
     assert run("partition", ratings, "--out", out, "--buckets", 2, "--quiet").code == 0
     assert "this is a partition already" in refused("partition", out, "--out", tmp_path / "q")
-    assert "is a partition, whose columns are known; leave out --separator" in refused(
+    assert "is a partition, whose columns are known; leave out separator=..." in refused(
         "train", out, "--out", tmp_path / "m", "--separator", ";"
     )
     (out / "bucket-00001.safetensors").unlink()

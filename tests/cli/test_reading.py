@@ -1,8 +1,7 @@
-"""How files are read on the command line: its flags, and messages that speak of flags."""
+"""How files are read on the command line: its flags, and messages, which are those of Python."""
 
 import argparse
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,14 @@ def test_encoding(counts: Callable[..., Any], refused: Callable[..., str], tmp_p
     assert counts(DIRTY / "latin_1.csv", "--encoding", "latin-1")[0] == 3
     message = refused("train", DIRTY / "latin_1.csv", "--out", tmp_path / "m")
     assert message.startswith(f"{DIRTY / 'latin_1.csv'}, line 2: byte 0xe9 ")
-    assert "--encoding latin-1" in message
+    assert "encoding='latin-1'" in message
 
 
 def test_wide(counts: Callable[..., Any], refused: Callable[..., str], tmp_path: Path) -> None:
     message = refused("train", DIRTY / "jester.csv", "--out", tmp_path / "m")
-    assert "--wide" in message
-    assert "--unknown 99" in message
-    assert "--user-column 0" not in message
+    assert "wide=True" in message
+    assert "unknown=99" in message
+    assert "user=0" not in message
     assert counts(DIRTY / "jester.csv", "--wide", "--unknown", 99)[0] == 15
 
 
@@ -53,7 +52,7 @@ def test_an_empty_cell_among_many_good_lines(
     message = refused("train", path, "--out", tmp_path / "m")
     assert message.startswith(f"{path}, line 150002, column 'item': ")
     assert "empty" in message
-    assert "--skip-bad-lines 100" in message
+    assert "skip_bad_lines=100" in message
     found, said = counts(path, "--skip-bad-lines", 100)
     assert found == 190_000
     assert said == f"cofill: warning: {path}: 1 bad line was skipped (line 150002); 190,000 ratings are left\n"
@@ -61,39 +60,20 @@ def test_an_empty_cell_among_many_good_lines(
 
 def test_columns_in_another_order(refused: Callable[..., str], tmp_path: Path) -> None:
     message = refused("train", DIRTY / "another_order.dat", "--out", tmp_path / "m")
-    assert all(f"--{role}-column COLUMN" in message for role in ("user", "item", "rating"))
+    assert all(f"{role}=..." in message for role in ("user", "item", "rating"))
 
 
 def test_data_sets_refuse_what_is_known(refused: Callable[..., str], tmp_path: Path) -> None:
-    flags = (
-        "--wide",
-        "--encoding latin-1",
-        "--user-column 3",
-        "--skip-bad-lines 3",
-        "--scale 1 5",
-        "--event-weight a=1",
-    )
-    for flag in flags:
-        words = flag.split()
-        assert refused("train", "ml-1m", "--out", tmp_path / "m", *words).endswith(f"leave out {words[0]}\n")
-
-
-def test_arguments_as_flags() -> None:
-    assert options.as_flag("separator", "|") == "--separator '|'"
-    assert options.as_flag("user", 0) == "--user-column 0"
-    assert options.as_flag("hidden", ...) == "--hidden WIDTH"
-    assert options.as_flag("reduce_to", ...) == "--feature-size N"
-    assert options.as_flag("header", False) == "--no-header"
-    assert options.as_flag("scale", ...) == "--scale LOW HIGH"
-    assert options.as_flag("scale", (1.0, 5.0)) == "--scale 1.0 5.0"
-    assert options.as_flag("count", ...) == "--count-column COLUMN"
-    assert options.as_flag("event", "what") == "--event-column what"
-    assert options.as_flag("rating", "") == "--rating-column ''"
-    assert options.as_flag("event_weights", {"add to cart": 2.0, "buy": 5.0}) == (
-        "--event-weight 'add to cart=2.0' --event-weight buy=5.0"
-    )
-    assert options.as_flag("event_weights", ...) == "--event-weight NAME=WEIGHT"
-    assert options.as_flag("zero_means", "unrated") == "--zero-means unrated"
+    flags = {
+        "--wide": "wide",
+        "--encoding latin-1": "encoding",
+        "--user-column 3": "user",
+        "--skip-bad-lines 3": "skip_bad_lines",
+        "--scale 1 5": "scale",
+        "--event-weight a=1": "event_weights",
+    }
+    for flag, name in flags.items():
+        assert refused("train", "ml-1m", "--out", tmp_path / "m", *flag.split()).endswith(f"leave out {name}=...\n")
 
 
 # Interactions
@@ -108,7 +88,7 @@ def test_interactions_are_recognised_and_said(counts: Callable[..., Any], tmp_pa
         "user_id, item_id, event_type, event_time)\n"
     )
     assert "weight" in (tmp_path / "a.csv").read_text()
-    assert counts(DIRTY / "thumbs.csv")[1].endswith("; to read them as ratings, pass --rating-column COLUMN\n")
+    assert counts(DIRTY / "thumbs.csv")[1].endswith("; to read them as ratings, pass rating=...\n")
     assert counts(DIRTY / "thumbs.csv", "--rating-column", "rating")[1] == ""
 
 
@@ -116,7 +96,7 @@ def test_weights_of_events(counts: Callable[..., Any], refused: Callable[..., st
     weights = ["--event-weight", "view=1", "--event-weight", "purchase=5"]
     message = refused("train", DIRTY / "events.csv", "--out", tmp_path / "m", *weights)
     assert "'cart', 'purchase', 'view'" in message
-    assert "--event-weight cart=1.0 --event-weight purchase=5.0 --event-weight view=1.0" in message
+    assert "event_weights={'cart': 1.0, 'purchase': 5.0, 'view': 1.0}" in message
     assert counts(DIRTY / "events.csv", *weights, "--event-weight", "cart=0") == (3, "")
     rows = [line.split(",")[:3] for part in "ab" for line in (tmp_path / f"{part}.csv").read_text().splitlines()[1:]]
     assert sorted(rows) == [["1", "10", "2.0"], ["1", "20", "5.0"], ["22", "10", "1.0"]]
@@ -141,7 +121,7 @@ def test_zeros(counts: Callable[..., Any]) -> None:
     found, said = counts(DIRTY / "mostly_zeros.csv")
     assert found == 32
     assert said.startswith(f"cofill: warning: {DIRTY / 'mostly_zeros.csv'}: 24 of 32 ratings are 0")
-    assert "--zero-means unrated" in said
+    assert "zero_means='unrated'" in said
     assert counts(DIRTY / "mostly_zeros.csv", "--zero-means", "unrated") == (8, "")
     assert counts(DIRTY / "mostly_zeros.csv", "--zero-means", "rating") == (32, "")
 
@@ -163,10 +143,9 @@ def test_how_side_files_are_laid_out(run: Run, refused: Callable[..., str], tmp_
     told = json.loads(run("features", path, *words).out)
     assert (told["ids"], [line["column"] for line in told["about"]]) == (3, ["land", "n"])
     assert "land=Österreich" in told["names"]
-    assert "--feature-separator TEXT" in refused("features", path, "--quiet")
-    assert "--id-column COLUMN" in refused("features", path, "--separator", "~", "--quiet")
-    message = refused("features", path, "--separator", "~", "--id-column", "kee", "--quiet")
-    assert "--id-column" in message
+    assert "separator=..." in refused("features", path, "--quiet")
+    assert "id=..." in refused("features", path, "--separator", "~", "--quiet")
+    assert "id=..." in refused("features", path, "--separator", "~", "--id-column", "kee", "--quiet")
 
 
 def test_side_files_of_a_training(run: Run, some: Path, tmp_path: Path) -> None:
@@ -190,14 +169,3 @@ def test_side_files_of_a_training(run: Run, some: Path, tmp_path: Path) -> None:
 def test_links_separated_by_blanks(run: Run) -> None:
     told = run("features", DIRTY / "spaced_links.txt", "--kind", "links", "--json")
     assert json.loads(told.out)["ids"] == 4
-
-
-def test_every_remedy_is_a_flag_that_exists(refused: Callable[..., str], run: Run, tmp_path: Path) -> None:
-    known = run("train", "--help").out
-    for name in ("jester.csv", "another_order.dat", "latin_1.csv", "nul_in_an_id.csv", "grades.csv"):
-        message = refused("train", DIRTY / name, "--out", tmp_path / "m")
-        assert "Interactions.read" not in message
-        flags = [word.strip(",;.") for word in shlex.split(message.replace("'", "")) if word.startswith("--")]
-        assert flags
-        assert all(f"{flag} " in known or f"{flag}\n" in known for flag in flags), flags
-        assert "=..." not in message

@@ -407,7 +407,7 @@ def assert_same(printed: str, expected: list[Any]) -> None:
     [
         (
             "--describe age=old",
-            "the description, 'age': found 'old' where a number belongs; correct it, or leave it out if it is unknown",
+            "the description, 'age': found 'old' where a number belongs; correct it, or leave it empty (None)",
         ),
         (
             "--describe age=3 --describe user=42",

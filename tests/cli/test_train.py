@@ -160,7 +160,7 @@ def test_no_such_ratings(refused: Callable[..., str], tmp_path: Path, source: st
 
 def test_columns_of_a_data_set_are_known(refused: Callable[..., str], tmp_path: Path) -> None:
     message = refused("train", "ml-1m", "--out", tmp_path / "m", "--user-column", "0")
-    assert message == "ml-1m is a data set, whose columns are known; leave out --user-column\n"
+    assert message == "ml-1m is a data set, whose columns are known; leave out user=...\n"
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "dat", "parquet", "csv.gz"])

@@ -225,7 +225,7 @@ def test_a_broken_study(refused: Callable[..., str], world: Path, tmp_path: Path
     (tmp_path / "study.db").write_text("something else entirely " * 50)
     message = refused(*words(world, tmp_path, "--quiet"))
     assert message.startswith(f"sqlite:///{tmp_path / 'study.db'}: the study there cannot be read or written (file is")
-    assert message.endswith("or begin another with --out DIR or --storage URL\n")
+    assert message.endswith("or begin another with out=... or storage=...\n")
 
 
 def test_other_ratings_are_refused(tuned: Tuned, refused: Callable[..., str], some: Path) -> None:

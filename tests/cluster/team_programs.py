@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cofill.errors import DataError, DataWarning, Remedy
+from cofill.errors import DataError, DataWarning
 from cofill.exchange import Exchange
 from cofill.files import replacing
 from cofill.progress import Progress, Step
@@ -43,7 +43,7 @@ def add_up(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> 
         tell(Step("adding", step + 1, STEPS, (step + 1) / STEPS, unit="step", measures={"loss": float(value[0])}))
         if exchange.rank == 0 and step == 0:
             warnings.warn("numbers are small", UserWarning, stacklevel=1)
-            warnings.warn(DataWarning("odd", Remedy.passing("give {scale}", scale=...), where="here"), stacklevel=1)
+            warnings.warn(DataWarning("odd", "give scale=...", where="here"), stacklevel=1)
     return {
         "value": value.tolist(),
         "began": began,
@@ -70,7 +70,7 @@ def _get_into_trouble(exchange: Exchange, arguments: Mapping[str, Any], step: in
         case "raise":
             raise ArithmeticError("one and one\n  is three")
         case "refuse":
-            raise DataError("no good", Remedy.passing("give {separator}", separator=";"), where="ratings.csv")
+            raise DataError("no good", "give separator=';'", where="ratings.csv")
 
 
 def wait(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> None:

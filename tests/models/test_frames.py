@@ -173,7 +173,7 @@ def test_without_pandas_the_command_is_said(model: Recommender, monkeypatch: pyt
 
 
 def test_predict_says_what_is_wrong_and_takes_ids_of_both_types(model: Recommender) -> None:
-    with pytest.raises(DataError, match=r"found 'who', 'what'; name the columns user and item$"):
+    with pytest.raises(DataError, match=r"found 'who', 'what'; name it 'user'"):
         model.predict(pl.DataFrame({"who": [1], "what": [2]}))
     with pytest.raises(DataError, match=r"found a single pair, \(1, 2\)"):
         model.predict((1, 2))

@@ -47,7 +47,6 @@ def _be_the_command() -> NoReturn:
 def _run(words: Sequence[str]) -> int:
     """As `main`, but an interrupt is raised."""
     import warnings
-    from functools import partial
 
     from cofill.cli.parser import parser_for
     from cofill.errors import CofillError, show_warning
@@ -58,13 +57,13 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = partial(show_warning, argument=_flag)
+            warnings.showwarning = show_warning
             options = parser_for(words).parse_args(words)
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
     except CofillError as error:
-        return _failed(error, error.worded(_flag))
+        return _failed(error, str(error))
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; that is no error.
         _let_go_of_output()
@@ -80,13 +79,6 @@ def _run(words: Sequence[str]) -> int:
         if os.environ.get("COFILL_TRACE"):
             raise
         return _failed(error, f"{type(error).__name__}: {error}; COFILL_TRACE=1 in the environment shows where")
-
-
-def _flag(name: str, value: Any) -> str:
-    """A Python argument as a command-line flag."""
-    from cofill.cli.options import as_flag  # here: `cofill --help` need not wait for what it imports
-
-    return as_flag(name, value)
 
 
 def _failed(error: Exception, message: str) -> int:

@@ -1,14 +1,13 @@
 """New items and users on the command line, described by the feature columns that the model was trained with."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cofill.cli.output import note
-from cofill.cli.side_information import SIDES, FeatureReading, Side, add_file_reading, in_flags, titles_in
+from cofill.cli.side_information import SIDES, FeatureReading, Side, add_file_reading, titles_in
 from cofill.data.roles import USUAL_NAMES, normalised
 from cofill.errors import DataError, SettingsError
 
@@ -71,18 +70,6 @@ def description(options: argparse.Namespace, model: "Recommender") -> dict[str, 
     return dict.fromkeys(columns) | about
 
 
-@contextmanager
-def on_the_command_line() -> Iterator[None]:
-    """An error about a description, worded for the command line (flags, no None)."""
-    in_python = "pass None where it is unknown"
-    try:
-        yield
-    except DataError as error:
-        if in_python not in str(error):
-            raise
-        raise DataError(str(error).replace(in_python, "leave it out if it is unknown")) from error
-
-
 def note_unknown(about: Mapping[str, str | None] | None) -> None:
     unknown = [column for column, value in (about or {}).items() if value is None]
     if unknown:
@@ -112,16 +99,14 @@ def describe_from(options: argparse.Namespace, model: "Recommender") -> None:
     reading = FeatureReading.of(options)
     for path in options.item_features or ():
         learned = learned_columns(model, options.model, "item", "--item-features")
-        with in_flags():
-            table = _table(path, learned, reading)
-            model.describe_items(table)
+        table = _table(path, learned, reading)
+        model.describe_items(table)
         for item, title in titles_in(table, reading).items():
             if item in model.items:
                 model.titles[model.items.id(model.items.index(item))] = title
     for path in options.user_features or ():
         learned = learned_columns(model, options.model, "user", "--user-features")
-        with in_flags():
-            model.describe_users(_table(path, learned, reading))
+        model.describe_users(_table(path, learned, reading))
 
 
 def _table(path: Path, learned: "Features", reading: FeatureReading) -> "Table":

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cofill.cli.describing import add_describe, description, given_once, note_unknown, on_the_command_line
+from cofill.cli.describing import add_describe, description, given_once, note_unknown
 from cofill.cli.list_rules import add_by, check_by
 from cofill.cli.options import add_count, add_json
 from cofill.cli.output import note, print_json, print_table, shown
@@ -49,10 +49,7 @@ def run(options: argparse.Namespace) -> int:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     if new:
         about = description(options, model)
-        with on_the_command_line():
-            found = model.explain(
-                given_once("--rating", options.rating or ()), options.item, by=options.by, features=about
-            )
+        found = model.explain(given_once("--rating", options.rating or ()), options.item, by=options.by, features=about)
         if not options.quiet:
             note_unknown(about)
     else:

@@ -1,8 +1,7 @@
 """Rules of lists on the command line: what lists are ranked by, which items may be in one, which count for more."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cofill.cli.options import count_or_zero
@@ -26,10 +25,6 @@ class Rulable(Protocol):
     def item_attributes(self) -> "Attributes": ...
     @property
     def rated(self) -> bool: ...
-
-
-# What an error about a rule calls it, and its flag.
-_FLAGS = {"the filter": "--where", "boost": "--boost", "at_most": "--at-most"}
 
 
 def add_by(parser: argparse.ArgumentParser, text: str) -> None:
@@ -132,20 +127,6 @@ def narrowed(options: argparse.Namespace) -> list[str]:
     given = {"--where": options.where, "--min-ratings": options.min_ratings, "--among": options.among}
     given |= {"--exclude": options.exclude, "--at-most": options.at_most}
     return [flag for flag, value in given.items() if value]
-
-
-@contextmanager
-def rules_as_flags() -> Iterator[None]:
-    """An error about a rule, worded for the command line."""
-    try:
-        yield
-    except DataError as error:
-        flag = None if error.where is None else _FLAGS.get(error.where.source)
-        if flag is None:
-            raise
-        remedy = error.remedy.text.replace("leave the filter out", f"leave out {flag}")
-        remedy = remedy.replace("a value, a list of values, or {'min': ..., 'max': ...}", "a value, or LOW..HIGH")
-        raise type(error)(error.found, error.remedy._replace(text=remedy), where=error.where).said_of(flag) from error
 
 
 def _parsed(

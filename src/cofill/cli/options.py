@@ -21,31 +21,6 @@ SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 _Settings = TypeVar("_Settings", bound=Settings)
 
 _COLUMNS = ("user", "item", "rating", "count", "event", "time", "title")
-_FLAGS = {role: f"--{role}-column" for role in (*_COLUMNS, "id")} | {
-    "columns": "--feature-kind",
-    "reduce_to": "--feature-size",
-    "event_weights": "--event-weight",
-    "cores": "--task-cores",
-    "splits": "--folds",
-}
-"""Arguments of Python whose flags are called otherwise."""
-_VALUES = {
-    "separator": "TEXT",
-    "scale": "LOW HIGH",
-    "unknown": "NUMBER",
-    "skip_bad_lines": "N",
-    "event_weights": "NAME=WEIGHT",
-    "columns": "COLUMN=KIND",
-    "hidden": "WIDTH",
-    "reduce_to": "N",
-    "item_features": "FILE",
-    "titles": "FILE",
-    "out": "DIR",
-    "validation": "SHARE",
-    "learning_rate": "RATE",
-    **dict.fromkeys(("storage", "database"), "URL"),
-    **dict.fromkeys(("workers", "trials", "tasks", "cores"), "N"),
-}
 _WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
 
 
@@ -98,7 +73,11 @@ def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settin
 
 def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COLUMNS) -> None:
     """Add the flags that say how to read a file with these columns."""
-    group = parser.add_argument_group("reading", "Only needed where a file's columns are not recognised.")
+    group = parser.add_argument_group(
+        "reading",
+        "Only needed where a file's columns are not recognised. Messages name these as Python does: separator=';' is "
+        "--separator ';', user='id' is --user-column id, header=False is --no-header.",
+    )
     for role in columns:
         group.add_argument(
             f"--{role}-column",
@@ -156,20 +135,6 @@ def reading_from(options: argparse.Namespace) -> dict[str, Any]:
     return found | ({"scale": tuple(found["scale"])} if "scale" in found else {})
 
 
-def as_flag(name: str, value: Any) -> str:
-    """A Python argument as a command-line flag; `...` stands for any value."""
-    flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
-    if isinstance(value, bool):
-        return flag if value else f"--no-{flag.removeprefix('--')}"
-    if isinstance(value, dict):
-        return " ".join(f"{flag} {quote(f'{key}={one}')}" for key, one in value.items())
-    if isinstance(value, tuple):
-        return " ".join([flag, *map(str, value)])
-    if value is ...:
-        return f"{flag} {_VALUES.get(name.removeprefix('feature_'), 'COLUMN' if flag.endswith('-column') else 'NAME')}"
-    return f"{flag} {quote(str(value))}"
-
-
 def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
     """Ratings or interactions of a file, of a partition, or of a data set by its name."""
     from cofill.data import datasets
@@ -181,12 +146,11 @@ def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
         return read.in_order() if getattr(options, "in_order", None) else read
     if is_partition(Path(source)):
         for given in reading_from(options):
-            raise DataError(f"{source} is a partition, whose columns are known; leave out {as_flag(given, True)}")
+            raise DataError(f"{source} is a partition, whose columns are known; leave out {given}=...")
         return Partition.open(source).read_ratings()
     if source in datasets.catalogue():
         for given in reading_from(options):
-            flag = as_flag(given, True)
-            raise DataError(f"{source} is a data set, whose columns are known; leave out {flag}")
+            raise DataError(f"{source} is a data set, whose columns are known; leave out {given}=...")
         return datasets.load(source, quiet=getattr(options, "quiet", False))
     if "/" in source or "." in source or Path(source).exists():
         return read_ratings_or_interactions(Path(source), **reading_from(options))

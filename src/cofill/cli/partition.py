@@ -7,12 +7,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from cofill.cli.options import add_json, add_reading, as_flag, count, reading_from
+from cofill.cli.options import add_json, add_reading, count, reading_from
 from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
-    in_flags,
     show_side_information,
     side_information_from,
     titles_in,
@@ -114,7 +113,7 @@ def _source(options: argparse.Namespace) -> "Path | Ratings":
         refuse_pipe(Path(name))  # before features are read
         return Path(name)
     for given in reading_from(options):
-        raise DataError(f"{name} is a data set, whose columns are known; leave out {as_flag(given, True)}")
+        raise DataError(f"{name} is a data set, whose columns are known; leave out {given}=...")
     return datasets.load(name, quiet=options.quiet)
 
 
@@ -124,8 +123,7 @@ def _titles(options: argparse.Namespace) -> "dict[Id, str]":
 
     reading = FeatureReading.of(options)
     if options.titles:
-        with in_flags():
-            return reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
+        return reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
     found: dict[Id, str] = {}
     for path in options.item_features or ():
         found = titles_in(reading.table(path, quiet=True), reading) | found

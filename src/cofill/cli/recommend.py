@@ -13,9 +13,8 @@ from cofill.cli.describing import (
     describe_from,
     description,
     note_unknown,
-    on_the_command_line,
 )
-from cofill.cli.list_rules import add_by, add_rules, check_by, narrowed, rules_as_flags, rules_from
+from cofill.cli.list_rules import add_by, add_rules, check_by, narrowed, rules_from
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table, stars
 from cofill.errors import DataError, SettingsError
@@ -76,10 +75,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         who, title, about = _somebody_new(model, options)
     rules = rules_from(options, model)
-    with on_the_command_line(), rules_as_flags():
-        found = model.recommend(
-            who, options.n, by=options.by, features=about, exclude_known=not options.include_known, **rules
-        )
+    found = model.recommend(
+        who, options.n, by=options.by, features=about, exclude_known=not options.include_known, **rules
+    )
     if not options.quiet:
         note_unknown(about)
     if options.user is not None and options.user not in model.users and not options.quiet:
@@ -171,7 +169,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
     outline = ModelOutline(options.model)
     check_by(options, outline)
     rules = rules_from(options, outline)
-    with share_done("recommending", options.quiet) as report, orderly_termination(), rules_as_flags():
+    with share_done("recommending", options.quiet) as report, orderly_termination():
         scored = recommend_everybody(
             outline, options.out, division(options),
             n=options.n, by=options.by, exclude_known=not options.include_known, rules=rules,
@@ -188,10 +186,9 @@ def _write_everybody(model: "Recommender", options: argparse.Namespace, file: Te
     quiet = options.quiet or (file is sys.stdout and file.isatty())  # the output itself shows how far it is
     rules = rules_from(options, model)
     with shown(quiet, transient=True) as progress:
-        with rules_as_flags():
-            everybody = model.recommend_many(
-                n=options.n, by=options.by, exclude_known=not options.include_known, progress=progress, **rules
-            )
+        everybody = model.recommend_many(
+            n=options.n, by=options.by, exclude_known=not options.include_known, progress=progress, **rules
+        )
         if options.json:
             for user, found in everybody:
                 document = {"user": user, "recommendations": [_as_json(entry) for entry in found]}

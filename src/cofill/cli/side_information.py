@@ -3,13 +3,12 @@
 import argparse
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from cofill.cli.options import as_flag, count, name_or_position
+from cofill.cli.options import count, name_or_position
 from cofill.cli.output import note, print_table
 from cofill.data.delimited import UTF_16
 from cofill.data.described import SideInformation
@@ -34,22 +33,6 @@ _SOURCES: dict[str, tuple[str, str]] = {
 _READ_AS_LATIN_1 = "{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong"
 _YEAR_LAST = re.compile(r"\(\d{4}\)\s*$")
 _NO_SIDE_INFORMATION = "--without-side-information"
-
-
-@contextmanager
-def in_flags() -> Iterator[None]:
-    """An error about a file of side information, worded with the command's flags."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(error.worded(_as_feature_flag)) from error
-
-
-def _as_feature_flag(name: str, value: Any) -> str:
-    if name == "kind":  # each kind of source has flags of its own
-        source = "features" if value == TABLE else value
-        return f"--item-{source} or --user-{source}"
-    return as_flag(f"feature_{name}" if name in ("separator", "encoding", "header") else name, value)
 
 
 @dataclass
@@ -118,21 +101,20 @@ class FeatureReading:
                 f"{path}: a .npy file has no ids; write a Parquet file with a column of ids, or read it in Python with "
                 "Features.read(path, ids=...)"
             )
-        with in_flags():
-            table = self.table(path)
-            self._columns.update(table.names)
-            columns = {column: kind for column, kind in self.kinds.items() if column in table.names}
-            columns = columns if kind in (None, TABLE) else {}
-            return Features.read(
-                table,
-                kind=TABLE if columns else kind,
-                id=self.id_in(table),
-                columns=columns or None,
-                name=name,
-                reduce_to=_default_size() if self.size is None else self.size,
-                both_ways=self.both_ways,
-                about=about,
-            )
+        table = self.table(path)
+        self._columns.update(table.names)
+        columns = {column: kind for column, kind in self.kinds.items() if column in table.names}
+        columns = columns if kind in (None, TABLE) else {}
+        return Features.read(
+            table,
+            kind=TABLE if columns else kind,
+            id=self.id_in(table),
+            columns=columns or None,
+            name=name,
+            reduce_to=_default_size() if self.size is None else self.size,
+            both_ways=self.both_ways,
+            about=about,
+        )
 
     def check_columns(self) -> None:
         """Check, after reading, that --id-column and every --feature-kind named a column of some file."""

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cofill.cli.list_rules import add_similar_rules, narrowed, rules_as_flags, similar_rules_from
+from cofill.cli.list_rules import add_similar_rules, narrowed, similar_rules_from
 from cofill.cli.options import add_count, add_json
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import UnknownIdError
@@ -25,8 +25,7 @@ def run(options: argparse.Namespace) -> int:
     if options.item not in model.items:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     rules = similar_rules_from(options, model)
-    with rules_as_flags():
-        found = model.similar(options.item, options.n, **rules)
+    found = model.similar(options.item, options.n, **rules)
     flags = narrowed(options)
     if not found and flags and not options.quiet:
         note(f"no other item fits {' and '.join(flags)}; ask for less of them")

@@ -16,7 +16,6 @@ from cofill.cli.options import (
     add_json,
     add_reading,
     add_settings,
-    as_flag,
     count,
     load_ratings,
     name_and_value,
@@ -29,7 +28,6 @@ from cofill.cli.side_information import (
     add_side_information,
     given_reading_of_side_information,
     given_side_information,
-    in_flags,
     matched_side,
     show_side_information,
     side_information_from,
@@ -183,7 +181,7 @@ def _run_with_workers(options: argparse.Namespace) -> int:
         raise SettingsError(f"{options.algorithm} is trained in one process; leave out --workers")
     apart = {"--titles": options.titles, "--interactions": options.interactions, "--with": options.export}
     given = [flag for flag, value in apart.items() if value is not None]
-    given += [as_flag(name, True) for name in reading_from(options)]
+    given += [f"{name}=..." for name in reading_from(options)]
     for flag in [*given, *given_side_information(options), *given_reading_of_side_information(options)]:
         raise SettingsError(f"with --workers, ratings and all about them are in the partition; leave out {flag}")
     source, out = Path(options.ratings), options.out
@@ -323,8 +321,7 @@ def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Fea
     reading = FeatureReading.of(options)
     found = {}
     if options.titles:
-        with in_flags():
-            found = reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
+        found = reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
     for path in options.item_features or () if options.titles is None else ():
         found = titles_in(reading.table(path, quiet=True), reading) | found
     titles = {items.id(items.index(item)): title for item, title in found.items() if item in items}

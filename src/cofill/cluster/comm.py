@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from cofill import __version__
 from cofill.cluster.session import RaySession, cores_each, ray_session
-from cofill.errors import ClusterError, CofillError, Remedy
+from cofill.errors import ClusterError, CofillError
 from cofill.exchange import ALONE, Exchange
 from cofill.progress import Progress, Step, unseen
 from cofill.workers import cores, how_ray_lost_it, orderly_termination, problem_of, ray_environment
@@ -298,7 +298,7 @@ def run_team(
                     raise ClusterError(
                         f"the team of workers failed {attempt} times, the last {in_vain} without getting further; "
                         f"the last time {failure}",
-                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
+                        "what was saved is kept, go on with resume=True",
                     ) from failure
                 note = f"{failure}; going on from the last checkpoint"
                 progress(Step("workers", 0, workers, max(news.furthest, 0.0), note=note))
@@ -413,7 +413,7 @@ def _run(
                 if not isinstance(error.cause, ExchangeError):
                     raise ClusterError(
                         f"worker {rank + 1} of {size} ended with an exception: {problem_of(error.cause)}",
-                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
+                        "what was saved is kept, go on with resume=True",
                     ) from None
                 failures.append((False, str(error.cause)))
             except ray.exceptions.RayError as error:

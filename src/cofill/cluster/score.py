@@ -29,7 +29,7 @@ from cofill.cluster.session import Workplace, workplace
 from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import ClusterError, CofillError, DataError, ModelFileError, Remedy
+from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.files import json_of, replacing
 from cofill.memory import peak_bytes
 from cofill.models.lists.rules import By, Catalogue, Rules
@@ -143,7 +143,7 @@ class ModelParts:
             if read_card(folder).sha256 != task["digest"]:
                 raise ModelFileError(
                     f"{folder}: another model has taken the place of the one that was asked for",
-                    Remedy.passing("run the same again, with another {out}", out=...),
+                    "run the same again, with another out=...",
                 )
             self._key, self._held = key, held
         return held
@@ -182,7 +182,7 @@ class Division:
         if not found:
             raise ClusterError(
                 f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}",
-                Remedy.passing("ask for fewer with {cores}", cores=...),
+                "ask for fewer with cores=...",
             )
         return found
 
@@ -206,10 +206,9 @@ def do_all(
     ) as outcomes:
         for outcome in outcomes:
             if outcome.killed:
-                remedy = "the same command goes on; if memory is short, with more of {tasks} or {cores}"
                 raise ClusterError(
                     f"task {outcome.task + 1} of {count}: {outcome.problem}",
-                    Remedy.passing(remedy, tasks=..., cores=...),
+                    "the same command goes on; if memory is short, with more tasks=... or cores=...",
                 )
             if outcome.problem is not None:
                 raise CofillError(outcome.problem)
@@ -260,7 +259,7 @@ class PartFolder:
             if self.folder.exists() and (others := sorted(self.folder.iterdir())):
                 raise DataError(
                     f"{self.folder}: holds {others[0].name}, which does not belong to {self.name} of a cluster",
-                    Remedy.passing("name an empty or a new folder with {out}", out=...),
+                    "name an empty or a new folder with out=...",
                 )
             found = list(cut())
         else:
@@ -269,7 +268,7 @@ class PartFolder:
                 raise DataError(
                     f"{self.folder}: holds the {self.name} of another question (another "
                     f"{', '.join(key.replace('_', ' ') for key in differing)})",
-                    Remedy.passing("name another folder with {out}, or remove this one", out=...),
+                    "name another folder with out=..., or remove this one",
                 )
             found = [Range(*pair) for pair in before["ranges"]]
             for part in (Part(**one) for one in before.get("parts", ())):
@@ -308,9 +307,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     except ValueError:
         document = None
     if not isinstance(document, dict) or not {"ranges", "question"} <= document.keys():
-        raise DataError(
-            f"{path}: truncated or altered", Remedy.passing("remove the folder, or name another with {out}", out=...)
-        )
+        raise DataError(f"{path}: truncated or altered", "remove the folder, or name another with out=...")
     return document
 
 

@@ -11,7 +11,7 @@ from cofill.arrays import Bools, Ints
 from cofill.data.features.columns import Mismatch, ReadableColumn
 from cofill.data.features.kinds import kind_called, readable_kinds
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, Place, Remedy, UnknownValueError, quoted
+from cofill.errors import DataError, Place, UnknownValueError, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -171,7 +171,7 @@ class Attributes:
         if not self._columns:
             return DataError(
                 f"there is no column {quoted(name)}, nor any other, for nothing is known of the items but ratings",
-                Remedy.passing("train the model with {item_features}, or leave the filter out", item_features=...),
+                "train the model with item_features=..., or leave the filter out",
                 where="the filter",
             )
         near = difflib.get_close_matches(str(name), self._columns, 1)

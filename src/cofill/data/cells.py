@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,11 +63,10 @@ class Origin:
         """The line (or row, from 1) of the cells at `row` (from 0)."""
         return self.first + row if self.lines is None else int(self.lines[row])
 
-    def error(self, row: int, column: str, found: str, remedy: Remedy | str) -> DataError:
+    def error(self, row: int, column: str, found: str, remedy: str) -> DataError:
         """The error about one cell."""
-        remedy = Remedy(remedy) if isinstance(remedy, str) else remedy
         if self.skippable:
-            remedy = remedy.then(SKIPPING)
+            remedy += SKIPPING
         label = self.labels.get(column, column)
         return DataError(found, remedy, where=Place(self.name, self.unit, self.line(row), label))
 
@@ -77,7 +76,7 @@ class Origin:
         return replace(self, lines=lines[rows])
 
 
-SKIPPING = Remedy.passing(", or have such lines skipped with {skip_bad_lines}", skip_bad_lines=100)
+SKIPPING = ", or have such lines skipped with skip_bad_lines=100"
 
 
 class BadCellsError(DataError):
@@ -177,7 +176,7 @@ def ratings(
             _refuse(
                 *(pl.Series(outside), cells, "rating", origin),
                 f"outside the scale {scale[0]:g} to {scale[1]:g}",
-                Remedy.passing("correct it, or widen {scale}", scale=...),
+                "correct it, or widen scale=...",
                 order=3,
             )
     return values
@@ -316,9 +315,7 @@ def times(
         numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
         if form in ("iso", "words") or (form is None and 2 * numbers.null_count() > len(numbers)):
             numbers, dates = _seconds_of_dates(cells, form), True
-        remedy = Remedy.passing(
-            "write Unix seconds or ISO dates throughout, or leave the column out with {time}", time=""
-        )
+        remedy = "write Unix seconds or ISO dates throughout, or leave the column out with time=''"
         _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy, order=1)
     elif dtype.is_numeric():
         numbers = cells.cast(pl.Float64)
@@ -403,16 +400,14 @@ def _refuse_missing(cells: "pl.Series", column: str, origin: Origin, belongs: st
 
 
 def _refuse(
-    bad: "pl.Series", cells: "pl.Series", column: str, origin: Origin, problem: str, remedy: Remedy | str, order: int
+    bad: "pl.Series", cells: "pl.Series", column: str, origin: Origin, problem: str, remedy: str, order: int
 ) -> None:
     if bad.any():
         found = f"found {quoted(cells[int(bad.arg_max() or 0)])} {problem}"
         raise _bad_cells(bad, column, origin, found, remedy, order)
 
 
-def _bad_cells(
-    bad: "pl.Series", column: str, origin: Origin, found: str, remedy: Remedy | str, order: int = 0
-) -> BadCellsError:
+def _bad_cells(bad: "pl.Series", column: str, origin: Origin, found: str, remedy: str, order: int = 0) -> BadCellsError:
     said = origin.error(int(bad.arg_max() or 0), column, found, remedy)
     error = BadCellsError(said.found, said.remedy, where=said.where)
     error.rows, error.order = np.asarray(bad.to_numpy(), np.bool_), order

@@ -26,7 +26,7 @@ from cofill.data.cells import BLANKS, SKIPPING, Origin, digits_total, is_number
 from cofill.data.layout import BLANK, ESCAPED_QUOTE, Layout, Record, TextOptions, find_layout, records
 from cofill.data.roles import Everything, Wanted
 from cofill.data.vocabulary import CANONICAL_INTEGER
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,7 +135,7 @@ def in_utf8(data: Content, name: str, encoding: str) -> Content:
     except LookupError as error:
         raise DataError(
             f"there is no encoding {encoding!r}",
-            Remedy.passing("pass one such as {encoding}", encoding="latin-1"),
+            "pass one such as encoding='latin-1'",
             where=name,
         ) from error
     except UnicodeError as error:
@@ -144,7 +144,7 @@ def in_utf8(data: Content, name: str, encoding: str) -> Content:
 
 def not_written_in(encoding: str, reason: str, name: str) -> DataError:
     """The error about a text that is in another encoding than was said."""
-    remedy = Remedy.passing("pass another {encoding}", encoding=...)
+    remedy = "pass another encoding=..."
     return DataError(f"the file is not written in {encoding} ({reason})", remedy, where=name)
 
 
@@ -157,14 +157,14 @@ def decoded(data: bytes, name: str, first: int = 1) -> str:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         if data.startswith(UTF_16):
-            remedy = Remedy.passing("pass {encoding}, or save it as UTF-8", encoding="utf-16")
+            remedy = "pass encoding='utf-16', or save it as UTF-8"
             raise DataError("the file is UTF-16, not UTF-8", remedy, where=name) from error
         line = data.count(b"\n", 0, error.start) + first
         # Windows has letters and quotes where Latin-1 has control characters, which nobody writes.
         likely = "cp1252" if any(0x80 <= byte < 0xA0 for byte in data[error.start : error.start + 1]) else "latin-1"
         raise DataError(
             f"byte 0x{data[error.start]:02x} is not UTF-8",
-            Remedy.passing("if the file is older, pass {encoding}; or save it as UTF-8", encoding=likely),
+            f"if the file is older, pass encoding={likely!r}; or save it as UTF-8",
             where=Place(name, "line", line),
         ) from error
 
@@ -352,7 +352,7 @@ def _careful_columns(
 
 def nothing_below(name: str) -> DataError:
     """The error about a header without a single row."""
-    remedy = Remedy.passing("add lines, or pass {header}", header=False)
+    remedy = "add lines, or pass header=False"
     return DataError("there is nothing below the header", remedy, where=name)
 
 
@@ -387,7 +387,7 @@ def _checked_records(found: Iterable[Record], layout: Layout, passage: Passage) 
         error = DataError(
             f"found {len(cells)} {plural} where {known} {layout.width} (separator {layout.separator!r}): "
             f"{quoted(layout.separator.join(cells))}",
-            Remedy("fix or remove it") if skip is None else Remedy("fix or remove it").then(SKIPPING),
+            "fix or remove it" if skip is None else f"fix or remove it{SKIPPING}",
             where=Place(name, "line", line),
         )
         _skip(error, skip, passage.skipped)
@@ -406,5 +406,5 @@ def _skip(error: DataError, skip: int | None, skipped: list[int]) -> None:
 
 def too_many(error: DataError, bad: int) -> DataError:
     """The error about a bad line beyond the limit of skipped lines."""
-    remedy = Remedy.passing("correct them, or raise {skip_bad_lines} if they can be spared", skip_bad_lines=...)
+    remedy = "correct them, or raise skip_bad_lines=... if they can be spared"
     return DataError(f"{error.found}, and {bad} bad lines or more are too many to skip", remedy, where=error.where)

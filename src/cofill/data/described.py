@@ -12,7 +12,7 @@ from cofill.data.features import Features
 from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, DataWarning, Remedy
+from cofill.errors import DataError, DataWarning
 
 
 class FeatureWidthWarning(DataWarning):
@@ -162,7 +162,7 @@ def refuse_without_columns(features: Features, side: Orientation) -> None:
     if not features.width:
         raise DataError(
             f"the features of the {side}s have no column that can be used",
-            Remedy.passing("see how they were read with report(), and set kinds of columns: {columns}", columns=...),
+            "see how they were read with report(), and set kinds of columns: columns=...",
         )
 
 
@@ -186,13 +186,13 @@ def warn_of_width(features: int, hidden: tuple[int, ...], columns: int) -> None:
     """The paper's constraint for rows with features: features << hidden << columns of ratings."""
     narrow = min(hidden)
     if features and features >= narrow:
-        remedy = f"raise {{hidden}} above {features}, or read the features with a smaller {{reduce_to}}"
+        remedy = f"raise hidden=... above {features}, or read the features with a smaller reduce_to=..."
         found = f"{features} feature columns beside a hidden layer of {narrow} may outweigh what the ratings tell"
-        warnings.warn(FeatureWidthWarning(found, Remedy.passing(remedy, hidden=..., reduce_to=...)), stacklevel=3)
+        warnings.warn(FeatureWidthWarning(found, remedy), stacklevel=3)
     elif features and narrow >= columns:
         found = (
             f"a hidden layer of {narrow} is not narrower than the {columns} columns of ratings that it reads, so that "
             f"nothing makes the network generalise"
         )
-        lower = Remedy.passing(f"lower {{hidden}} below {columns}", hidden=...)
+        lower = f"lower hidden=... below {columns}"
         warnings.warn(FeatureWidthWarning(found, lower), stacklevel=3)

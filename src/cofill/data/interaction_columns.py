@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from cofill.data.cells import DECIMAL_COMMA, is_number
 from cofill.data.roles import Role, Rows, Wanted, columns_by_name, columns_by_position, listed, normalised, recognised
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 MOST = 0.9  # of the first lines: one that is wrong does not change what a column holds
 DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
@@ -46,10 +46,7 @@ class InteractionColumns(Wanted):
             raise DataError(
                 f"cannot tell a header from an interaction: {quoted(', '.join(first))} has no usual name of a column, "
                 "and none of it comes again below",
-                Remedy.passing(
-                    "pass {header} with {user} and {item}, or {no_header} if it is data",
-                    **{"header": True, "user": ..., "item": ..., "no_header": False},
-                ),
+                "pass header=True with user=... and item=..., or header=False if it is data",
                 where=Place(source, "line", 1),
             )
         return False
@@ -142,10 +139,9 @@ class EitherColumns(Wanted):
                 raise DataError(
                     f"no column is recognised as the rating, and column {quoted(name)} is true in some lines and false "
                     f"in others, which may be ratings; found {listed(names)}",
-                    Remedy.passing(
-                        "write 1 and 0 and pass {rating} if it is, or pass {no_rating} if these are interactions "
-                        "without ratings",
-                        **{"rating": name, "no_rating": ""},
+                    (
+                        f"write 1 and 0 and pass rating={name!r} if it is, or pass rating='' if these are interactions "
+                        f"without ratings"
                     ),
                     where=source,
                 )
@@ -153,10 +149,7 @@ class EitherColumns(Wanted):
                 raise DataError(
                     f"no column is recognised as the rating, and column {quoted(name)} may hold ratings; found "
                     f"{listed(names)}",
-                    Remedy.passing(
-                        "pass {rating} if it does, or {no_rating} if these are interactions without ratings",
-                        **{"rating": name, "no_rating": ""},
-                    ),
+                    f"pass rating={name!r} if it does, or rating='' if these are interactions without ratings",
                     where=source,
                 )
 

@@ -28,7 +28,7 @@ from cofill.data.ratings import (
 from cofill.data.roles import Given, listed
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import by_user_then_item
-from cofill.errors import DataError, DataNote, Place, Remedy
+from cofill.errors import DataError, DataNote, Place
 
 if TYPE_CHECKING:
     import polars as pl
@@ -162,7 +162,7 @@ def _without_rating(table: Table) -> Mapping[str, Any]:
     return {role: column for role, column in table.found.items() if role != "rating"}
 
 
-def interactions_note(found: str, source: str, remedy: Remedy | str = "") -> None:
+def interactions_note(found: str, source: str, remedy: str = "") -> None:
     """Say that a source holds interactions, and why."""
     warnings.warn(InteractionsRecognisedNote(found, remedy, where=source), stacklevel=4)
 
@@ -173,7 +173,7 @@ def all_the_same_note(ratings: int, value: float, source: str) -> None:
         f"all {ratings:,} ratings are {value:g}: interactions, which say that somebody chose an item, not how "
         "much it was liked",
         source,
-        Remedy.passing("to read them as ratings, pass {rating}", rating=...),
+        "to read them as ratings, pass rating=...",
     )
 
 
@@ -181,8 +181,7 @@ def refuse_others(arguments: Mapping[str, Any], why: str, source: str | None = N
     """DataError if the caller gives an argument that would do nothing."""
     for name, value in arguments.items():
         if value is not None:
-            given: dict[str, Any] = {name: value}
-            raise DataError(why, Remedy.passing(f"leave out {{{name}}}", **given), where=source)
+            raise DataError(why, f"leave out {name}={value!r}", where=source)
 
 
 def _interactions_of(table: Table, event_weights: Mapping[str, float] | None, skip: int) -> Interactions:
@@ -236,7 +235,7 @@ def first_events(table: Table) -> dict[str, Place]:
     if "event" not in table.names:
         raise DataError(
             "there is no column of events, which the weights are for",
-            Remedy.passing("say which with {event}, or leave out {event_weights}", event=..., event_weights=...),
+            "say which with event=..., or leave out event_weights=...",
             where=table.origin.name,
         )
     events, origin, found = cells.words(table.series("event")), table.origin, {}
@@ -252,12 +251,10 @@ def refuse_unweighted(places: Mapping[str, Place], weights: Mapping[str, float])
     found = sorted(places)
     missing = [event for event in found if event not in weights]
     if missing:
+        whole = {event: weights.get(event, 1.0) for event in found}
         raise DataError(
             f"no weight is given for the event {missing[0]!r}; found the events {listed(found)}",
-            Remedy.passing(
-                "give all of them one, 0 to leave an event out: {event_weights}",
-                event_weights={event: weights.get(event, 1.0) for event in found},
-            ),
+            f"give all of them one, 0 to leave an event out: event_weights={whole!r}",
             where=places[missing[0]],
         )
 
@@ -267,7 +264,7 @@ def none_left(events: Collection[str], source: str) -> DataError:
     found = sorted(events)
     return DataError(
         f"all events that are found ({listed(found)}) have the weight 0",
-        Remedy.passing("give one of them another: {event_weights}", event_weights={found[0]: 1.0}),
+        f"give one of them another: event_weights={{{found[0]!r}: 1.0}}",
         where=source,
     )
 

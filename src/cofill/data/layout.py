@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cofill.data.cells import BLANKS, is_number
 from cofill.data.roles import Everything, Wanted, without_ratings
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 # A blank is a separator only where no other one fits: dates and titles have blanks too. It stands for a run of them.
 SEPARATORS = ("::", "\t", ";", "|", ",")
@@ -119,7 +119,7 @@ def find_layout(
     """
     separator = options.separator
     if separator is not None and (not separator or any(character in '"\r\n' for character in separator)):
-        remedy = Remedy.passing("use one such as {separator}", separator=",")
+        remedy = "use one such as separator=','"
         raise DataError(f"{separator!r} cannot separate columns", remedy, where=name)
     candidates = [separator] if separator else [*SEPARATORS, BLANK]
     samples = {candidate: _first_records(text, candidate, name) for candidate in candidates}
@@ -136,7 +136,7 @@ def find_layout(
         raise DataError(
             f"found {width} {'column' if width == 1 else 'columns'} (separator {separator!r}) where {wanted.least} "
             "are needed",
-            Remedy.passing("pass {separator} if the file has more", separator=...),
+            "pass separator=... if the file has more",
             where=name,
         )
     header = wanted.has_header(first, below, name) if options.header is None else options.header
@@ -151,7 +151,7 @@ def find_layout(
     columns = wanted.columns(names, width, rows, name)
     if header and not below and complete:
         missing, more = (f"no {wanted.one}s", f"{wanted.one}s") if isinstance(wanted, Wanted) else ("nothing", "lines")
-        remedy = Remedy.passing(f"add {more}, or pass {{header}} if line 1 is one", header=False)
+        remedy = f"add {more}, or pass header=False if line 1 is one"
         raise DataError(f"a header and {missing} below it", remedy, where=name)
     return Layout(separator, names, width, columns, tuple(map(tuple, rows)), trailing)
 
@@ -214,7 +214,7 @@ def _choose_separator(samples: dict[str, Sample], name: str, wanted: Wanted | Ev
     if len(fitting) > 1 and wanted.least > 1:
         raise DataError(
             f"both {fitting[0]!r} and {fitting[1]!r} could be the separator",
-            Remedy.passing("pass the right one, such as {separator}", separator=fitting[0]),
+            f"pass the right one, such as separator={fitting[0]!r}",
             where=name,
         )
     return fitting[0]
@@ -239,7 +239,7 @@ def _last_resort(
     pairs = any(_regular_share(rows, 2) > 0.0 for rows in cut.values())
     raise DataError(
         f"found {quoted('::'.join(cut['::'][0]))}, which no usual separator cuts into {wanted.listed}",
-        Remedy.passing(f"pass {{separator}}{without_ratings('rating', wanted) if pairs else ''}", separator=...),
+        f"pass separator=...{without_ratings('rating', wanted) if pairs else ''}",
         where=Place(name, "line", 1),
     )
 

@@ -21,7 +21,7 @@ from cofill.data.sparse import SparseRows
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, indexed, last_of_each_pair
 from cofill.data.wide import read_wide
-from cofill.errors import DataError, DataWarning, Place, Remedy
+from cofill.errors import DataError, DataWarning, Place
 
 if TYPE_CHECKING:
     import polars as pl
@@ -317,9 +317,7 @@ def check_reading(skip_bad_lines: int, zero_means: str | None) -> None:
 def refuse_unknown_alone(unknown: float | None, wide: bool) -> None:
     """DataError if a number stands for unknown where unknown ratings are not written at all."""
     if unknown is not None and not wide:
-        raise DataError(
-            "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)
-        )
+        raise DataError("a number for unknown is for wide tables", "pass wide=True too, or leave it out")
 
 
 def unsorted_ratings(
@@ -417,7 +415,7 @@ def zeros_in(ratings: "pl.Series", decimal: bool | None = None) -> npt.NDArray[n
 
 def only_zeros(ratings: int, source: str) -> DataError:
     """The error about ratings that are all left out."""
-    remedy = Remedy.passing("leave out {zero_means} if they are ratings", zero_means="unrated")
+    remedy = "leave out zero_means='unrated' if they are ratings"
     return DataError(f"all {ratings:,} ratings are 0, so that none is left", remedy, where=source)
 
 
@@ -434,9 +432,9 @@ def warn_of_skipped(lines: Sequence[int], origin: cells.Origin, left: str) -> No
 def warn_of_zeros(zeros: int, ratings: int, source: str) -> None:
     """Ask what 0 means, if most ratings are that."""
     if FEW_LINES <= ratings > zeros >= MANY_ZEROS * ratings:
-        remedy = "pass {zero_means} to leave these out, or 'rating' if 0 is the rating that was given"
+        remedy = "pass zero_means='unrated' to leave these out, or 'rating' if 0 is the rating that was given"
         found = f'{zeros:,} of {ratings:,} ratings are 0, which may mean "not rated"'
-        told = ManyZerosWarning(found, Remedy.passing(remedy, zero_means="unrated"), where=source)
+        told = ManyZerosWarning(found, remedy, where=source)
         warnings.warn(told, stacklevel=4)
 
 
@@ -538,11 +536,10 @@ def _last_of_each(ratings: _Kind, source: str | None = None, *, by_position: boo
 def warn_of_repeats(extra: int, ratings: int, source: str, *, by_time: bool, by_position: bool) -> None:
     """Count the ratings that repeat a pair; where they are most, and columns go by position, that is an error."""
     if by_position and extra > MOST_REPEATS * ratings:
-        columns: dict[str, Any] = dict.fromkeys(("user", "item", "rating"), ...)
         raise DataError(
             f"{extra} of {ratings} ratings repeat a user and item if the columns are user, item, rating in this "
             "order, as is usual without a header",
-            Remedy.passing("say which is which with {user}, {item} and {rating}, by position from 0", **columns),
+            "say which is which with user=..., item=... and rating=..., by position from 0",
             where=source,
         )
     by = "by time" if by_time else "by order"

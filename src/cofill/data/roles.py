@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
 from cofill.data.cells import DECIMAL_COMMA, IdsIn, is_number
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 Role = Literal["user", "item", "rating", "count", "event", "time", "title"]
 
@@ -166,10 +166,7 @@ class Wanted:
         raise DataError(
             f"cannot tell a header from a rating: {quoted(first[position])} is no number, and no cell is a usual "
             "column name",
-            Remedy.passing(
-                "pass {header} with {user}, {item}, {rating}, or {no_header} and correct the line",
-                **{"header": True, "user": ..., "item": ..., "rating": ..., "no_header": False},
-            ),
+            "pass header=True with user=..., item=..., rating=..., or header=False and correct the line",
             where=Place(source, "line", 1),
         )
 
@@ -203,9 +200,9 @@ class Wanted:
         found = f"{width} columns of numbers, which looks like a row for each user and a column for each item"
         unknown = stands_for_unknown([float(cell) for cell in cells if cell])
         if unknown is not None:
-            remedy = Remedy.passing("pass {wide}, and {unknown} if that stands for unknown", wide=True, unknown=unknown)
+            remedy = f"pass wide=True, and unknown={unknown!r} if that stands for unknown"
         else:
-            remedy = Remedy.passing("pass {wide}, and {unknown} if a number stands for unknown", wide=True, unknown=...)
+            remedy = "pass wide=True, and unknown=... if a number stands for unknown"
         raise DataError(found, remedy, where=source)
 
 
@@ -244,7 +241,7 @@ class Everything:
         raise DataError(
             f"cannot tell a header from the first line of data: {quoted(', '.join(first))} has no usual name of an id "
             "column and stands above no numbers",
-            Remedy.passing("pass {header} or {no_header}", header=True, no_header=False),
+            "pass header=True or header=False",
             where=Place(source, "line", 1),
         )
 
@@ -325,17 +322,14 @@ def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[s
         if role in wanted.required and not free:
             raise DataError(
                 f"no column is recognised as the {role}; found {listed(names)}",
-                Remedy.passing(
-                    f"say which with {{{role}}}, by name or position from 0{without_ratings(role, wanted)}",
-                    **{role: ...},
-                ),
+                f"name it {role!r}, or give {role}=..., a name or a position from 0{without_ratings(role, wanted)}",
                 where=source,
             )
         if role in wanted.required and len(free) > 1:
             both = " and ".join(quoted(names[position]) for position in free[:2])
             raise DataError(
                 f"{both} could both be the {role}",
-                Remedy.passing(f"choose one with {{{role}}}", **{role: names[free[0]]}),
+                f"choose one with {role}={names[free[0]]!r}",
                 where=source,
             )
         if free:
@@ -352,14 +346,13 @@ def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[str, in
         elif said:
             raise DataError(
                 f"{said!r}, which is to be the {role}, names a column, but there is no header",
-                Remedy.passing("give its position from 0, or {header}", header=True),
+                "give its position from 0, or header=True",
                 where=source,
             )
     if width > len(wanted.by_position) and not all(role in chosen for role in wanted.required):
-        said_so = {role: position for position, role in enumerate(wanted.required)}
         raise DataError(
             f"{width} columns and no header",
-            Remedy.passing("say which to use, such as " + ", ".join(f"{{{role}}}" for role in said_so), **said_so),
+            "say which to use, such as " + ", ".join(f"{role}={at}" for at, role in enumerate(wanted.required)),
             where=source,
         )
     for position, role in enumerate(wanted.by_position[:width] if width <= len(wanted.by_position) else ()):
@@ -369,11 +362,7 @@ def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[str, in
         if role not in chosen:
             raise DataError(
                 f"{width} columns and none is left for the {role}",
-                Remedy.passing(
-                    f"{wanted.listed} are needed: give a position with {{{role}}}, from 0"
-                    f"{without_ratings(role, wanted)}",
-                    **{role: ...},
-                ),
+                f"{wanted.listed} are needed: give a position with {role}=..., from 0{without_ratings(role, wanted)}",
                 where=source,
             )
     return _distinct(chosen, [f"column {position + 1}" for position in range(width)], source)
@@ -391,13 +380,13 @@ def _named(role: Role, wanted: str, names: Sequence[str], source: str) -> int:
     if not matches:
         raise DataError(
             f"there is no column {wanted!r} for the {role}; found {listed(names)}",
-            Remedy.passing(f"pass one of them as {{{role}}}", **{role: ...}),
+            f"pass one of them as {role}=...",
             where=source,
         )
     if len(matches) > 1:
         raise DataError(
             f"{len(matches)} columns are called {wanted!r}",
-            Remedy.passing(f"choose one by its position from 0, such as {{{role}}}", **{role: matches[0]}),
+            f"choose one by its position from 0, such as {role}={matches[0]!r}",
             where=source,
         )
     return matches[0]
@@ -407,7 +396,7 @@ def _checked_position(role: Role, position: int, width: int, source: str) -> int
     if not 0 <= position < width:
         raise DataError(
             f"{position} is not the position of a column; there are {width}",
-            Remedy.passing(f"pass {{{role}}}, from 0 to {width - 1}", **{role: ...}),
+            f"pass {role}=..., from 0 to {width - 1}",
             where=source,
         )
     return position
@@ -419,7 +408,7 @@ def _distinct(chosen: dict[str, int], names: Sequence[str], source: str) -> dict
         if position in taken:
             raise DataError(
                 f"{quoted(names[position])} would be both the {taken[position]} and the {role}",
-                Remedy.passing(f"choose another with {{{role}}}", **{role: ...}),
+                f"choose another with {role}=...",
                 where=source,
             )
         taken[position] = role

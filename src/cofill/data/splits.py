@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cofill.arrays import Ints
 from cofill.data.ratings import Ratings, Times, refuse_unread
-from cofill.errors import DataError, Remedy, SettingsError
+from cofill.errors import DataError, SettingsError
 
 SplitBy = Literal["random", "time", "last", "cold-items", "cold-users"]
 
@@ -168,7 +168,7 @@ def _cold_split(ratings: Ratings, index: Ints, ratio: float, seed: int, what: st
 
 def _times(ratings: Ratings) -> Times:
     if ratings.times is None:
-        remedy = Remedy.passing("read them with {time}, or split at random", time=...)
+        remedy = "read them with time=..., or split at random"
         raise DataError("these ratings have no times to split by", remedy)
     return ratings.times
 

@@ -30,7 +30,7 @@ from cofill.data.layout import TextOptions
 from cofill.data.other_formats import refuse_other_formats, refuse_workbook
 from cofill.data.roles import Everything, Wanted, checked_names, listed, recognised, refuse_repeated
 from cofill.data.vocabulary import Id
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 from cofill.files import json_of, replacing
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Table:
         """The cells of a column for polars."""
         return series_of(self.found[column], column, self.origin)
 
-    def error(self, row: int, column: str, problem: str, remedy: Remedy | str) -> DataError:
+    def error(self, row: int, column: str, problem: str, remedy: str) -> DataError:
         """The error about one cell."""
         labels = {column: f"column {quoted(column)}"} | dict(self.origin.labels)
         return replace(self.origin, labels=labels).error(row, column, problem, remedy)
@@ -114,7 +114,7 @@ class Table:
             if not 0 <= column < len(self.names):
                 raise DataError(
                     f"{column} is not the position of a column; there are {len(self.names)}",
-                    Remedy.passing(f"pass {{{keyword}}}, from 0 to {len(self.names) - 1}", **{keyword: ...}),
+                    f"pass {keyword}=..., from 0 to {len(self.names) - 1}",
                     where=self.origin.name,
                 )
             return column
@@ -122,7 +122,7 @@ class Table:
             return self.names.index(column)
         raise DataError(
             f"there is no column {column!r}; found {listed(self.names)}",
-            Remedy.passing(f"pass one of them as {{{keyword}}}", **{keyword: ...}),
+            f"pass one of them as {keyword}=...",
             where=self.origin.name,
         )
 

@@ -11,7 +11,7 @@ from cofill.data import cells
 from cofill.data.layout import TextOptions
 from cofill.data.roles import ID_NAMES, Everything, Given, Rows, normalised, recognised, stands_for_unknown
 from cofill.data.table import Table, read_everything
-from cofill.errors import DataError, Remedy, quoted
+from cofill.errors import DataError, quoted
 
 SHOWN_SHARE = 0.2  # of cells that hold one number far beyond the others: nobody's ratings are so
 
@@ -48,7 +48,7 @@ def read_wide(source: object, given: Given, unknown: float | None, options: Text
         if role != "user" and said is not None:
             raise DataError(
                 f"a wide table has no column for the {role}",
-                Remedy.passing(f"leave out {{{role}}}, or {{wide}}", **{role: ..., "wide": True}),
+                f"leave out {role}=..., or wide=True",
             )
     table = read_everything(source, WideColumns(), options)
     user_at = _user_position(table, given.get("user"))
@@ -123,9 +123,7 @@ def _refuse_repeated_users(table: Table) -> None:
         unskippable = replace(table, origin=replace(table.origin, skippable=False))  # no line of them is the bad one
         raise unskippable.error(
             *(row, table.names[0], f"found {quoted(users[row])} in several rows, so that it is no user's id"),
-            Remedy.passing(
-                "say where the users are with {user}, or pass {no_user} to number the rows", user=..., no_user=""
-            ),
+            "say where the users are with user=..., or pass user='' to number the rows",
         )
 
 
@@ -135,6 +133,6 @@ def _refuse_unsaid(values: npt.NDArray[np.float32], table: Table) -> None:
     if unknown is not None and np.count_nonzero(values == unknown) > SHOWN_SHARE * len(values):
         raise DataError(
             f"{unknown} is in {np.count_nonzero(values == unknown)} of {len(values)} cells, far from all other ratings",
-            Remedy.passing("pass {unknown} if it stands for unknown, or empty those cells", unknown=unknown),
+            f"pass unknown={unknown!r} if it stands for unknown, or empty those cells",
             where=table.origin.name,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cofill.charts.graphs import Chart
-from cofill.errors import Remedy, SettingsError
+from cofill.errors import SettingsError
 from cofill.evaluation import Interval, PairedComparison
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.result_table import Table
@@ -38,7 +38,7 @@ VERDICT_NOTE = (
 )
 
 
-GIVE_SIDE_INFORMATION = Remedy.passing("give some, such as {item_features}", item_features=...)
+GIVE_SIDE_INFORMATION = "give some, such as item_features=..."
 
 
 class Missing(NamedTuple):
@@ -105,7 +105,7 @@ class Plan:
         if 1 < folds < self.splits:
             raise SettingsError(
                 f"{self.dataset} was published with {folds} folds, fewer than {self.splits}",
-                Remedy.passing("use at most {splits}", splits=folds),
+                f"use at most splits={folds!r}",
             )
         for label in self.only or ():
             if EVERYONE[label].side and not self.data.described:

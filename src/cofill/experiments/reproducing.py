@@ -8,7 +8,7 @@ from typing import Any
 from cofill import __version__
 from cofill.charts.graphs import write_picture
 from cofill.cluster.session import workplace
-from cofill.errors import Remedy, SettingsError
+from cofill.errors import SettingsError
 from cofill.experiments.missing_runs import experiment_progress, finish
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
 from cofill.files import json_of, replacing
@@ -111,7 +111,7 @@ def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
     if found is not None and found != plan.fingerprint:
         raise SettingsError(
             f"{path} is about other ratings that are called {plan.dataset} too",
-            Remedy.passing("name another folder with {out}", out=...),
+            "name another folder with out=...",
         )
 
 

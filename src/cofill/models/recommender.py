@@ -437,12 +437,7 @@ class Recommender(ABC):
 
     def _pair_indices(self, pairs: object) -> tuple[Ints, Ints]:
         """Indices (n,) of users and of items; -1 is an unknown id."""
-        try:
-            users, items = read_pairs(pairs)
-        except DataError as error:
-            if not {"user", "item"} & error.remedy.arguments.keys():
-                raise
-            raise DataError(error.found, "name the columns user and item", where=error.where) from None
+        users, items = read_pairs(pairs)
         return self.users.find(users), self.items.find(items)
 
     # Users who are asked about

@@ -10,7 +10,7 @@ import numpy as np
 from cofill.arrays import Floats, Ints, Longs
 from cofill.data.frames import InFrames, in_pandas
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
+from cofill.errors import DataError, DataWarning, UnknownIdError
 from cofill.progress import Progress, Step, unseen
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def users_asked(users: Iterable[Id] | None, known: Vocabulary, unknown: UnknownU
     some = f"user {first!r} is" if new.sum() == 1 else f"{new.sum():,} users, such as {first!r}, are"
     found = f"{some} not in the model"
     if unknown == "refuse":
-        remedy = "check the ids, or pass {unknown_users}, or 'skip'; recommend takes the ratings of a new user"
-        raise UnknownIdError(found, Remedy.passing(remedy, unknown_users="anybody"))
+        remedy = "check the ids, or pass unknown_users='anybody', or 'skip'; recommend takes the ratings of a new user"
+        raise UnknownIdError(found, remedy)
     if unknown == "anybody":
         warnings.warn(DataWarning(found, "they get what a stranger is recommended"), stacklevel=3)
         return ids, indices

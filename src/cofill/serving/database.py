@@ -40,7 +40,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
-from cofill.errors import CofillError, DataError, Remedy, SettingsError
+from cofill.errors import CofillError, DataError, SettingsError
 from cofill.files import make_private
 from cofill.serving.disk import Disk
 from cofill.serving.settings import live_file, require_psycopg
@@ -61,7 +61,7 @@ OWN = "own:"
 """How the id of an event begins that came without one."""
 _COUNTER = "SELECT change, generation, database FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
-CHECK_DATABASE = Remedy.passing("check {database}", database=...)
+CHECK_DATABASE = "check database=..."
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8

@@ -22,7 +22,7 @@ import polars as pl
 from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.table import write_frame
 from cofill.data.vocabulary import Id
-from cofill.errors import CofillError, DataError, Remedy
+from cofill.errors import CofillError, DataError
 from cofill.files import explain_write_failure, json_of, sync
 from cofill.serving.live_export import id_column, opened, rating_frame
 from cofill.serving.tombstones import Tombstones
@@ -69,9 +69,7 @@ class ExportFolder(NamedTuple):
 def write_export(out: Path, database: str | None, model: Path | None, ending: str = "csv") -> Exported:
     """Write the folder; in the place of an earlier export, and of nothing else."""
     if out.exists() and not is_export(out):
-        raise DataError(
-            f"{out}: exists and is no export", Remedy.passing("choose another {out}, or remove it", out=...)
-        )
+        raise DataError(f"{out}: exists and is no export", "choose another out=..., or remove it")
     with opened(database, model) as store:
         change = store.begin_export()
         changes = store.changes_since(0, until=change)

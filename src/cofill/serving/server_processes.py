@@ -362,8 +362,7 @@ def work() -> int:
     try:
         serve_here(settings, listening, _say, interrupts=False)
     except CofillError as error:
-        said = error.worded(lambda name, _: f"--{name.replace('_', '-')}")  # it was started by a command
-        sys.stderr.write(f"cofill: {said}\n")
+        sys.stderr.write(f"cofill: {error}\n")
         return 1
     return 0
 

@@ -14,7 +14,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import Split, split
 from cofill.data.vocabulary import Vocabulary
-from cofill.errors import DataError, Remedy, SettingsError
+from cofill.errors import DataError, SettingsError
 from cofill.tuning.space import FeedbackKind
 
 ValidationBy = Literal["random", "time"]
@@ -65,7 +65,7 @@ class ListSearchData:
             raise DataError(
                 f"{len(self.ratings)} {plural} are too few to hold out a share of {settings.validation:g} for "
                 f"validation",
-                Remedy.passing(f"give more {plural}, or a larger {{validation}}", validation=...),
+                f"give more {plural}, or a larger validation=...",
             )
         if settings.half_life and self.ratings.times is None:
             raise DataError(
@@ -78,11 +78,7 @@ class ListSearchData:
             raise DataError(
                 f"none of the {len(held_out):,} validation ratings is at least {threshold:g}, so there is nothing that "
                 f"lists should find",
-                Remedy.passing(
-                    "give more ratings, a larger {validation}, or the scale of the ratings: {scale}",
-                    validation=...,
-                    scale=...,
-                ),
+                "give more ratings, a larger validation=..., or the scale of the ratings: scale=...",
             )
 
     def fingerprint(self) -> str:

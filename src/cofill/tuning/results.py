@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cofill.charts.graphs import Chart, Line, write_picture
 from cofill.config import ListSettings
-from cofill.errors import CofillError, Remedy
+from cofill.errors import CofillError
 from cofill.files import replacing
 from cofill.tuning.goals import Goal
 from cofill.tuning.study import FINISHED, REASON, Plan, goal_of
@@ -31,12 +31,7 @@ def best_trial(study: Study) -> FrozenTrial:
     if not complete:
         raise CofillError(
             "no trial has run to its end, so there is no best one",
-            Remedy.passing(
-                "give more {trials}, or a lower {learning_rate} where all of them diverged (trials.json tells why they "
-                "ended)",
-                trials=...,
-                learning_rate=...,
-            ),
+            "give more trials=..., or a lower learning_rate=... where all of them diverged (trials.json tells why)",
         )
     sign = goal_of(study).sign
     return min(complete, key=lambda trial: (sign * (trial.value or 0.0), trial.number))

@@ -9,7 +9,7 @@ from optuna import Study
 from optuna.trial import TrialState
 
 from cofill.cluster.session import workplace
-from cofill.errors import CofillError, Remedy
+from cofill.errors import CofillError
 from cofill.interrupts import postponed
 from cofill.progress import Step, duration, shown
 from cofill.tuning.goals import Goal
@@ -80,7 +80,7 @@ def search(
     if standing.finished < trials:
         raise CofillError(
             f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory",
-            Remedy.passing("the same search goes on, with fewer {workers} if need be", workers=...),
+            "the same search goes on, with fewer workers=... if need be",
         )
     if watch is not None:
         watch(standing)

@@ -12,7 +12,7 @@ from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
-from cofill.errors import DataError, Remedy, SettingsError
+from cofill.errors import DataError, SettingsError
 from cofill.models.rng import Portion
 
 
@@ -52,7 +52,7 @@ class SearchData:
         if min(round(self.rows.nnz * settings.validation), self.rows.nnz - 1) < 1:
             raise DataError(
                 f"{self.rows.nnz} ratings are too few to hold out a share of {settings.validation:g} for validation",
-                Remedy.passing("give more ratings, or a larger {validation}", validation=...),
+                "give more ratings, or a larger validation=...",
             )
 
     def fingerprint(self) -> str:

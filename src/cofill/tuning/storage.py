@@ -12,7 +12,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cofill.cluster.session import LOCAL
-from cofill.errors import CofillError, Remedy, SettingsError
+from cofill.errors import CofillError, SettingsError
 
 _SECONDS_FOR_THE_LOCK = 60
 _ATTEMPTS = 5
@@ -37,7 +37,7 @@ def check_within_reach(url: str, ray: str) -> None:
         raise SettingsError(
             f"the workers of a search on the cluster {ray} are on several machines, and {shown_url(url)} is a file of "
             f"one",
-            Remedy.passing("give {storage}, which all of them can reach", storage="postgresql://..."),
+            "give storage='postgresql://...', which all of them can reach",
         )
 
 
@@ -54,11 +54,9 @@ def storage_explained(url: str) -> Iterator[None]:
     except (StorageInternalError, SQLAlchemyError) as error:
         raise CofillError(
             f"{shown_url(url)}: the study there cannot be read or written ({_database_says(error)})",
-            Remedy.passing(
+            (
                 "see that the database is whole, within reach and has space, then go on with the same search, or begin "
-                "another with {out} or {storage}",
-                out=...,
-                storage=...,
+                "another with out=... or storage=..."
             ),
         ) from error
 
@@ -77,7 +75,7 @@ def open_storage(url: str) -> RDBStorage:
         except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
             raise CofillError(
                 f"no study can be kept at that address ({_database_says(error)})",
-                Remedy.passing("check {storage}", storage=...),
+                "check storage=...",
             ) from error
     raise AssertionError("not reached")
 

@@ -18,7 +18,7 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from cofill.config import CFNSettings, ListSettings
-from cofill.errors import Remedy, SettingsError
+from cofill.errors import SettingsError
 from cofill.tuning.genetic import OWNER, TURN, GeneticSampler, Space, claim, free_turn
 from cofill.tuning.goals import GOALS, Goal, GoalName
 from cofill.tuning.list_search_data import ListSearchData, ValidationBy
@@ -149,7 +149,7 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
         if study.get_trials(deepcopy=False):
             raise SettingsError(
                 f"the study {name!r} in {shown_url(url)} was not made by cofill tune",
-                Remedy.passing("give another {study}", study=...),
+                "give another study=...",
             )
         study.set_user_attr(_ABOUT, plan.about())
     remembered, wanted = _BEFORE_GOALS | study.user_attrs[_ABOUT], plan.about()
@@ -158,9 +158,7 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
             found = _difference(what, remembered.get(what), wanted[what])
             raise SettingsError(
                 f"the study {name!r} in {shown_url(url)} is about {found}",
-                Remedy.passing(
-                    "go on with what it is about, or begin another with {study} or {out}", study=..., out=...
-                ),
+                "go on with what it is about, or begin another with study=... or out=...",
             )
     return study
 

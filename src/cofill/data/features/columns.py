@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.errors import DataError, Remedy, quoted
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,9 +23,9 @@ LONGEST_EXAMPLE = 40
 class Mismatch(Exception):
     """A cell that does not fit its column: the problem, and the remedy."""
 
-    def __init__(self, problem: str, remedy: Remedy | str = "correct it, or leave it empty") -> None:
+    def __init__(self, problem: str, remedy: str = "correct it, or leave it empty (None)") -> None:
         super().__init__(problem)
-        self.remedy = Remedy(remedy) if isinstance(remedy, str) else remedy
+        self.remedy = remedy
 
 
 def misplaced(value: object, belongs: str) -> Mismatch:
@@ -99,7 +99,7 @@ class Cells:
     columns: Mapping[str, Coded]
     rows: npt.NDArray[np.int64]
     """(height,): where each row stands in the source, from 0."""
-    error: Callable[[int, str, str, Remedy], DataError]
+    error: Callable[[int, str, str, str], DataError]
     """The error about a row of the source and a column: the problem, and the next step."""
 
     def parsed(self, column: str, parse: Callable[[Any], Any]) -> list[Any]:

@@ -18,7 +18,7 @@ from cofill.data.features.source import Fitted, Reading, Source, no_block
 from cofill.data.frames import InFrames
 from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -410,7 +410,7 @@ def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
             unit, line = raw.origin.unit, raw.origin.line
             raise DataError(
                 f"the id {quoted(id)} is there again after {unit} {line(first)}, with another {quoted(differing)}",
-                Remedy.passing("keep one of them (or pass {kind} if these are tags, or likewise links)", kind="tags"),
+                "keep one of them (or pass kind='tags' if these are tags, or likewise links)",
                 where=Place(raw.origin.name, unit, line(row), f"column {quoted(raw.names[id_at])}"),
             )
     rows = np.array(kept, np.int64)
@@ -451,6 +451,5 @@ def _loosely(name: str) -> str:
     return name.strip().casefold().removesuffix("s")
 
 
-def _description_error(_: int, column: str, problem: str, remedy: Remedy) -> DataError:
-    remedy = remedy._replace(text=remedy.text.replace("leave it empty", "pass None where it is unknown"))
+def _description_error(_: int, column: str, problem: str, remedy: str) -> DataError:
     return DataError(problem, remedy, where=f"the description, {quoted(column)}")

@@ -20,7 +20,7 @@ from cofill.data.features.kind import Kind, TermKind
 from cofill.data.roles import ID_NAMES, normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id
-from cofill.errors import DataError, Remedy, quoted
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
@@ -225,7 +225,7 @@ class Reading(NamedTuple):
             raise no_id(raw)
         if len(found) > 1 and found[0] != 0:
             both = " and ".join(quoted(raw.names[position]) for position in found[:2])
-            choice = Remedy.passing("choose one with {id}", id=raw.names[found[0]])
+            choice = f"choose one with id={raw.names[found[0]]!r}"
             raise DataError(f"{both} could both be the id", choice, where=raw.origin.name)
         return found[0]
 
@@ -234,7 +234,7 @@ def no_id(raw: Table) -> DataError:
     """The error about a table whose id column cannot be found."""
     return DataError(
         f"no column is recognised as the id; found {listed(raw.names)}",
-        Remedy.passing("say which with {id}, by name or position from 0", id=...),
+        "say which with id=..., by name or position from 0",
         where=raw.origin.name,
     )
 

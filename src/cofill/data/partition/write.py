@@ -29,7 +29,7 @@ from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Parti
 from cofill.data.partition.pieces import Streaming, Whole, in_pieces, interactions_error
 from cofill.data.ratings import Ratings, Spread, Times, warn_of_repeats
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, id_keys, last_of_each_pair
-from cofill.errors import DataError, Remedy
+from cofill.errors import DataError
 from cofill.files import explain_write_failure
 from cofill.interrupts import unfinished
 from cofill.progress import Progress, Step, unseen
@@ -82,7 +82,7 @@ def write_partition(
     out = Path(folder)
     if not 1 <= buckets <= MOST_BUCKETS:
         found = f"{buckets} is no number of buckets"
-        raise DataError(found, Remedy.passing(f"give from 1 to {MOST_BUCKETS} with {{buckets}}", buckets=256))
+        raise DataError(found, f"give from 1 to {MOST_BUCKETS} with buckets=256")
     check_folder(out)
     features = {"user": learned_features(user_features, "user"), "item": learned_features(item_features, "item")}
     for side in SIDES:
@@ -336,7 +336,7 @@ class _Writer:
         if titles_source is not None and not {*map(str, self._given)} & {*map(str, self._used_titles)}:
             raise DataError(
                 "none of its items is among those that are rated",
-                Remedy.passing("check the ids, or leave out {titles}", titles=...),
+                "check the ids, or leave out titles=...",
                 where=titles_source,
             )
         features, files = self._features()

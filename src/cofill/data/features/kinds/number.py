@@ -15,7 +15,6 @@ from cofill.arrays import Doubles
 from cofill.data.cells import DECIMAL_COMMA, THOUSANDS, is_number
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, misplaced
 from cofill.data.features.kind import CLIP, Kind, Learn
-from cofill.errors import Remedy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -155,8 +154,8 @@ def _with_advice(parse: Callable[[Any], float | None], name: str) -> Callable[[A
         try:
             return parse(value)
         except Mismatch as slip:
-            told = Remedy.passing(", or pass {columns} if these are categories", columns={name: "category"})
-            raise Mismatch(str(slip), slip.remedy.then(told)) from slip
+            told = f", or pass columns={{{name!r}: 'category'}} if these are categories"
+            raise Mismatch(str(slip), slip.remedy + told) from slip
 
     return read_or_advise
 

@@ -26,7 +26,7 @@ from cofill.data.features.source import (
 from cofill.data.roles import normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, Remedy, quoted
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
@@ -169,7 +169,7 @@ class Tags(Listed):
         if lists is not None:
             raise raw.error(
                 *(lists, raw.names[roles.other], f"found {quoted(tags[lists])} where one tag belongs"),
-                Remedy.passing("give each tag a row of its own, or read a column of lists with {kind}", kind="table"),
+                "give each tag a row of its own, or read a column of lists with kind='table'",
             )
         appearing, codes = _numbered(tags)
         cleaned = [_tag(raw, roles.other, tag) for tag in appearing]
@@ -202,7 +202,7 @@ def _tag(raw: Table, at: int, tag: object) -> str:
     if not isinstance(tag, str):
         raise raw.error(
             *(list(raw.columns[at]).index(tag), raw.names[at], str(misplaced(tag, "a tag, which is text,"))),
-            Remedy.passing("convert the column, or say which is which with {id}", id=...),
+            "convert the column, or say which is which with id=...",
         )
     return tag.strip().lower()
 

@@ -18,7 +18,7 @@ from cofill.data.features.kinds.number import parse_number
 from cofill.data.features.source import Fitted, Reading, Source, WholeSource, no_block
 from cofill.data.table import Table, explained, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, Remedy, quoted
+from cofill.errors import DataError, quoted
 
 
 def parse_vector(value: object, length: int) -> Doubles:
@@ -189,7 +189,7 @@ def _refuse_vector(value: object) -> None:
     if _is_vector(value):
         raise Mismatch(
             f"found {quoted(value)}, a vector, where categories belong",
-            Remedy.passing("read vectors with {kind}, or leave the column out", kind="vectors"),
+            "read vectors with kind='vectors', or leave the column out",
         )
 
 
