@@ -127,7 +127,7 @@ def test_zeros(counts: Callable[..., Any]) -> None:
 
 
 def test_a_command_with_weights_can_be_repeated() -> None:
-    values = {"event_weight": [("view", 1.0), ("add to cart", 2.5)]}
+    values = {"reading_event_weights": [("view", 1.0), ("add to cart", 2.5)]}
     assert options.command_line("x", options.add_reading, values) == (
         "cofill x --event-weight view=1.0 --event-weight 'add to cart=2.5'"
     )

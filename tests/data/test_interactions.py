@@ -361,7 +361,7 @@ REFUSED = {
     "a header only": BadFile("user,item\n", Said("", "a header and no interactions", "add", {"header": False})),
     "an empty file": BadFile("", Said("", "empty", "one line for each interaction")),
     "words above numbers": BadFile(
-        "who,what\n1,2\n", Said("", "no column … user … 'who', 'what'", "say which", {"user": ...})
+        "who,what\n1,2\n", Said("", "no column … user … 'who', 'what'", "name it", {"user": ...})
     ),
     "one column": BadFile("a\nb\n", Said("line 1", "no usual separator … user and item", "", {"separator": ...})),
 }
@@ -375,7 +375,7 @@ UNCLEAR = {
         Said("", "'like' is true … false", "write 1 and 0", {"rating": "like", "no_rating": ""}),
     ),
     "a scale of interactions": BadFile(
-        "user,item\n1,2\n", Said("", "no column of ratings", "leave out", {"scale": (1, 5)}), {"scale": (1, 5)}
+        "user,item\n1,2\n", Said("", "no column of ratings", "leave out", {"scale": (1.0, 5.0)}), {"scale": (1, 5)}
     ),
     "zeros of interactions": BadFile(
         "user,item,plays\n1,2,3\n",

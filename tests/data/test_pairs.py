@@ -93,7 +93,7 @@ def test_what_is_no_pairs(source: object) -> None:
             r"^the array has the shape \(1, 3\); a pair has two columns: pass those of user and item$",
         ),
         ((np.array([1]), np.array([2]), np.array([3.0])), r"^found 3 arrays; pass two: those of the users and of the "),
-        ({1: 2}, r"^cannot read pairs from dict; pass a path"),
+        ({1: 2}, r"^the columns: no column is recognised as the user; found '1'; name it"),
         ([("a", 1), (1.5, 2)], r"row 2, the user: found 1\.5 \(float\) beside 'a'"),
     ],
     ids=lambda value: repr(value)[:20],

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -15,14 +16,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sqlalchemy
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import coo_array
 
-from cofill.data import delimited
-from cofill.data.cells import canonical_integers, digits_total
-from cofill.data.layout import Layout, TextOptions
+from cofill.data import text
+from cofill.data.cells import canonical_integers
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
-from cofill.data.roles import Wanted
 from cofill.data.sparse import SparseRows
 from cofill.data.table import read_raw
 from cofill.data.vocabulary import Id, Vocabulary
@@ -152,14 +153,9 @@ def test_only_canonical_integers_are_integers(words: list[str]) -> None:
         assert found is None
 
 
-@given(st.lists(INT64))
-def test_digits_are_counted_exactly(integers: list[int]) -> None:
-    assert digits_total(np.array(integers, np.int64)) == sum(len(str(integer)) for integer in integers)
-
-
 @st.composite
 def nearly_regular_files(draw: st.DrawFn) -> tuple[str, str]:
-    """Files that the quick ways may take or may not: leading zeros, blanks, mixed line ends, ragged lines."""
+    """Files that the quick way may take or may not: leading zeros, blanks, mixed line ends, ragged lines."""
     separator = draw(st.sampled_from(["::", ",", "\t", ";"]))
     good = st.integers(0, 200).map(str)
     cell = draw(st.sampled_from([good, good, NEARLY, st.one_of(good, good, good, NEARLY)]))
@@ -179,38 +175,21 @@ def nearly_regular_files(draw: st.DrawFn) -> tuple[str, str]:
 @example(("1::2::3::4\r\n1::03::3::4\n1::5::3::4\n", "::"), False)
 @example(("1,2,3\n1,2,3,4,5\n", ","), True)
 @example(("1::2::3\r::04\n1::2::3::4\r\n", "::"), False)
-def test_a_quick_way_agrees_with_the_careful_one_or_stands_back(file: tuple[str, str], header: bool) -> None:
+def test_the_quick_way_agrees_with_the_careful_one_or_stands_back(file: tuple[str, str], header: bool) -> None:
     body, separator = file
     names = ("user", "item", "rating", "time")
     content = separator.join(names) + "\n" + body if header else body
-    start = len(content) - len(body)
     positions: dict[str, int] = {"user": 0, "item": 1, "rating": 2, "time": 3}
-    layout = Layout(separator, names if header else None, 4, positions, sample=())
-    passage = delimited.Passage("r", Wanted({}), TextOptions())
+    layout = text.Layout(separator, names if header else None, 4, positions)
     try:
-        careful = delimited._careful(content.encode(), layout, passage)[0]
+        careful = text._careful(content, layout, "r", None, 1)[0]
     except DataError:
         careful = {}  # not a table
-    for quick in (
-        delimited._typed(content.encode(), start, layout, "r"),
-        delimited._plain(content.encode(), start, layout, "r"),
-    ):
-        if quick is not None:
-            assert {role: cells.cast(pl.String).str.strip_chars(" ").to_list() for role, cells in quick.items()} == {
-                role: cells.to_list() for role, cells in careful.items()
-            }
-
-
-def test_the_typed_way_is_taken_where_it_should_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(delimited, "_plain", lambda *_: pytest.fail("not typed"))
-    for content in (
-        "1::2::3.5::4\n1::3::4::5\n",
-        "1,2,3\n",
-        "user\titem\trating\n1\t2\t3",
-        "1;2;3;4\r\n1;3;3;4\r\n",
-    ):
-        assert Ratings.read(write(tmp_path, content)).users.integers
-    assert Ratings.read(write(tmp_path, b"\xef\xbb\xbfitem,user,rating\n1,2,3\n\n\n")).users.ids == [2]
+    quick = text._regular(content.encode(), len(content) - len(body), layout, "r", 1)
+    if quick is not None:
+        assert {role: cells.to_list() for role, cells in quick.items()} == {
+            role: cells.to_list() for role, cells in careful.items()
+        }
 
 
 ROWS = [("ann", 1, 5.0, 10), ("ann", 2, 3.0, 20), ("bob", 1, 1.0, 30)]
@@ -352,6 +331,68 @@ def test_rows_are_never_taken_for_columns(source: Callable[[list[Any]], Any], nu
     ratings = Ratings.read(source(FOUR[:number]))
     assert ratings.to_polars().rows() == FOUR[:number]
     assert all(isinstance(user, int) for user in ratings.users.ids)
+
+
+class ByColumns:
+    """A data set that gives its columns by name, as those of Hugging Face do."""
+
+    column_names = ("user", "item", "rating")
+
+    def __getitem__(self, name: str) -> list[Any]:
+        return [row[self.column_names.index(name)] for row in FOUR]
+
+
+class ByRows:
+    """A data set of torch."""
+
+    def __len__(self) -> int:
+        return len(FOUR)
+
+    def __getitem__(self, at: int) -> Any:
+        return tuple(map(np.asarray, FOUR[at]))
+
+
+def query(connection: Any) -> Any:
+    connection.execute("CREATE TABLE r (rating REAL, user INTEGER, item INTEGER)")
+    connection.executemany("INSERT INTO r VALUES (?, ?, ?)", [(rating, user, item) for user, item, rating in FOUR])
+    return connection.execute("SELECT * FROM r")
+
+
+def sqlalchemy_result() -> Any:
+    engine = sqlalchemy.create_engine("sqlite://")
+    rows = " UNION ALL ".join(
+        f"SELECT {user} AS user, {item} AS item, {rating} AS rating" for user, item, rating in FOUR
+    )
+    return engine.connect().execute(sqlalchemy.text(rows))
+
+
+def as_frame() -> pd.DataFrame:
+    return pd.DataFrame(FOUR, columns=["user", "item", "rating"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: {
+            name: list(column) for name, column in zip(ByColumns.column_names, zip(*FOUR, strict=True), strict=True)
+        },
+        ByColumns,
+        ByRows,
+        lambda: query(sqlite3.connect(":memory:")),
+        sqlalchemy_result,
+        lambda: as_frame().set_index(["user", "item"]),
+        lambda: as_frame().set_index("user"),
+        lambda: as_frame().pivot_table(index="user", columns="item", values="rating"),
+        lambda: coo_array(([row[2] for row in FOUR], tuple(zip(*[row[:2] for row in FOUR], strict=True)))),
+    ],
+    ids=["dict", "by columns", "by rows", "sqlite3", "sqlalchemy", "index", "index of users", "pivot", "sparse"],
+)
+def test_what_other_libraries_give_is_read(source: Callable[[], Any]) -> None:
+    assert Ratings.read(source()).to_polars().rows() == FOUR
+
+
+def test_a_dictionary_may_be_wide() -> None:
+    assert Ratings.read({"user": [1, 2], "Alien": [5, None]}, wide=True).to_polars().rows() == [(1, "Alien", 5.0)]
 
 
 def test_a_table_is_called_after_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cofill.cli.output import note
 from cofill.cli.side_information import SIDES, FeatureReading, Side, add_file_reading, titles_in
-from cofill.data.roles import USUAL_NAMES, normalised
+from cofill.data.columns import USUAL_NAMES, normalised
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:

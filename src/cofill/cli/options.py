@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from cofill.config import PRESETS, CFNSettings, Settings, preset_values, read_settings_file
+from cofill.data.reading import ROLES, ReadOptions, Role, ZeroMeans
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 
 _Settings = TypeVar("_Settings", bound=Settings)
 
-_COLUMNS = ("user", "item", "rating", "count", "event", "time", "title")
-_WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
+LAYOUT = ("separator", "header", "encoding")
+"""How a text file is laid out, whatever its columns."""
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -71,68 +72,37 @@ def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settin
     return wanted.of(values)
 
 
-def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COLUMNS) -> None:
-    """Add the flags that say how to read a file with these columns."""
+def add_reading(parser: argparse.ArgumentParser, columns: tuple[Role, ...] = ROLES) -> None:
+    """Add a flag for every field of `ReadOptions`; only those of the layout for a file with some of the columns."""
     group = parser.add_argument_group(
         "reading",
         "Only needed where a file's columns are not recognised. Messages name these as Python does: separator=';' is "
         "--separator ';', user='id' is --user-column id, header=False is --no-header.",
     )
-    for role in columns:
+    for name, field in ReadOptions.model_fields.items():
+        how = _READING.get(name, {"type": name_or_position, "metavar": "COLUMN"})
+        if name in columns or (name not in ROLES and (columns == ROLES or name in LAYOUT)):
+            group.add_argument(_reading_flag(name), dest=f"reading_{name}", help=field.description, **how)
+    if columns == ROLES:
         group.add_argument(
-            f"--{role}-column",
-            type=name_or_position,
-            metavar="COLUMN",
-            help=f"column of the {role}: name or position from 0",
+            "--in-order",
+            action="store_true",
+            default=None,
+            help="the lines of a user are in the order in which things were done; for a file without times",
         )
-    group.add_argument("--separator", metavar="TEXT", help="separator between columns, such as , or ::")
-    group.add_argument(
-        "--header", action=argparse.BooleanOptionalAction, help="whether the first line holds column names"
-    )
-    group.add_argument("--encoding", metavar="NAME", help="character encoding, such as latin-1 (default utf-8)")
-    if columns != _COLUMNS:
-        return
-    group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
-    group.add_argument(
-        "--wide", action="store_true", default=None, help="the file has a row for each user and a column for each item"
-    )
-    group.add_argument(
-        "--unknown", type=float, metavar="NUMBER", help="with --wide: the value that means unknown, such as 99"
-    )
-    group.add_argument(
-        "--zero-means",
-        choices=("rating", "unrated"),
-        help="whether a 0 is a rating or stands for none, and is left out (default rating)",
-    )
-    group.add_argument(
-        "--event-weight",
-        type=name_and_weight,
-        action="append",
-        metavar="NAME=WEIGHT",
-        help="how much an event of this name counts, such as buy=5; 0 leaves it out (repeatable; default 1 for all)",
-    )
-    group.add_argument(
-        "--in-order",
-        action="store_true",
-        default=None,
-        help="the lines of a user are in the order in which things were done; for a file without times",
-    )
-    group.add_argument(
-        "--skip-bad-lines",
-        type=count_or_zero,
-        metavar="N",
-        help="skip up to N lines that are not ratings or interactions (default 0)",
-    )
 
 
 def reading_from(options: argparse.Namespace) -> dict[str, Any]:
-    """The reading arguments that the caller gave, for whatever reads files with these columns."""
-    given = vars(options)
-    columns = {role: given.get(f"{role}_column") for role in _COLUMNS}
-    others = {name: given.get(name) for name in ("separator", "header", "encoding", *_WHOLE_ONLY)}
-    weights = {"event_weights": dict(given["event_weight"]) if given.get("event_weight") else None}
-    found = {name: value for name, value in (columns | weights | others).items() if value is not None}
-    return found | ({"scale": tuple(found["scale"])} if "scale" in found else {})
+    """The fields of `ReadOptions` that the caller gave."""
+    given = {name: getattr(options, f"reading_{name}", None) for name in ReadOptions.model_fields}
+    if given["event_weights"]:
+        given["event_weights"] = dict(given["event_weights"])
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _reading_flag(name: str) -> str:
+    flag = {"event_weights": "event-weight"}.get(name, f"{name}-column" if name in ROLES else name.replace("_", "-"))
+    return f"--{flag}"
 
 
 def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
@@ -250,6 +220,20 @@ def _shown(value: Any) -> str:
     if value is None:
         return "by the data"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+_READING: dict[str, dict[str, Any]] = {
+    "separator": {"metavar": "TEXT"},
+    "header": {"action": argparse.BooleanOptionalAction},
+    "encoding": {"metavar": "NAME"},
+    "scale": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
+    "wide": {"action": "store_true", "default": None},
+    "unknown": {"type": float, "metavar": "NUMBER"},
+    "zero_means": {"choices": get_args(ZeroMeans)},
+    "event_weights": {"type": name_and_weight, "action": "append", "metavar": "NAME=WEIGHT"},
+    "skip_bad_lines": {"type": count_or_zero, "metavar": "N"},
+}
+"""How each field of `ReadOptions` that is no column is a flag."""
 
 
 # A call of a command, written such that a shell takes it

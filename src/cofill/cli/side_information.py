@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from cofill.cli.options import count, name_or_position
 from cofill.cli.output import note, print_table
-from cofill.data.delimited import UTF_16
 from cofill.data.described import SideInformation
 from cofill.data.features.kinds import TABLE, column_kinds, whole_sources
+from cofill.data.text import UTF_16
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError
 
@@ -288,8 +288,8 @@ def _free_name(kind: str, path: Path, taken: Iterable[str]) -> str:
 
 def titles_in(table: "Table", reading: FeatureReading) -> dict[Id, str]:
     """The titles in a table of items: in a column that is called so, or that follows the ids and ends in years."""
+    from cofill.data.columns import recognised
     from cofill.data.pairs import read_titles
-    from cofill.data.roles import recognised
 
     if table.headed:
         titled = bool(recognised(table.names)["title"])

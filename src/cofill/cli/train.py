@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cofill.cli.cluster_options import add_ray
 from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import (
+    LAYOUT,
     add_json,
     add_reading,
     add_settings,
@@ -256,10 +257,10 @@ def _reading_of_ratings(options: argparse.Namespace) -> argparse.Namespace:
     """How to read the ratings: with --interactions, what is said of counts and events is said of that file."""
     if options.interactions is None:
         return options
-    elsewhere = ["event_weight", "event_column", "count_column"]
+    elsewhere = ["event_weights", "event", "count"]
     if not Path(options.ratings).is_file():  # the columns of data sets and partitions are known
-        elsewhere += ["user_column", "item_column", "time_column", "separator", "header", "encoding", "skip_bad_lines"]
-    return argparse.Namespace(**vars(options) | dict.fromkeys(elsewhere))
+        elsewhere += ["user", "item", "time", "skip_bad_lines", *LAYOUT]
+    return argparse.Namespace(**vars(options) | {f"reading_{name}": None for name in elsewhere})
 
 
 def _fitted(

@@ -97,37 +97,15 @@ def is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def digits_total(integers: npt.NDArray[np.int64]) -> int:
-    """The total number of characters of all `integers` (n,) in canonical form."""
-    if not len(integers):
-        return 0
-    low, high = int(integers.min()), int(integers.max())
-    total = len(integers)
-    if low < 0:
-        total += int(np.count_nonzero(integers < 0))
-    power = 10
-    while power <= max(high, -low):
-        if low >= power:
-            total += len(integers)
-        else:
-            total += int(np.count_nonzero(integers >= power)) + int(np.count_nonzero(integers <= -power))
-        power *= 10
-    return total
-
-
 def canonical_integers(cells: "pl.Series") -> npt.NDArray[np.int64] | None:
-    """The integers of a string column if every cell is the canonical form of one; else None.
-
-    Whatever parses as an integer is at least as long as that integer's canonical form, and longer if it has a
-    leading zero, a plus or a blank. So all cells are canonical exactly if the total lengths agree.
-    """
+    """The integers of a string column if every cell is written as one is (42, -3, but not 042); else None."""
     import polars as pl
 
-    parsed = cells.cast(pl.Int64, strict=False)
-    if parsed.null_count():
+    integers = cells.cast(pl.Int64, strict=False)
+    if integers.null_count() or cells.str.starts_with("+").any() or cells.str.starts_with("-0").any():
         return None
-    integers = parsed.to_numpy()
-    return integers if cells.str.len_bytes().sum() == digits_total(integers) else None
+    zero = cells.str.starts_with("0")
+    return integers.to_numpy() if (cells.filter(zero) == "0").all() else None
 
 
 def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.NDArray[np.int64] | pl.Series":
@@ -334,8 +312,9 @@ def _unix_seconds(
     times: npt.NDArray[np.int64] | npt.NDArray[np.float64],
 ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """Unix times in seconds, whatever unit each of them is in."""
-    finer = np.digitize(np.abs(times), FINER_UNITS)
-    return _whole(times / 1000.0**finer) if finer.any() else _whole(times)
+    if -FINER_UNITS[0] < times.min() and times.max() < FINER_UNITS[0]:
+        return times if times.dtype == np.int64 else _whole(times)
+    return _whole(times / 1000.0 ** np.digitize(np.abs(times), FINER_UNITS))
 
 
 def _whole(
@@ -414,14 +393,6 @@ def _bad_cells(bad: "pl.Series", column: str, origin: Origin, found: str, remedy
     return error
 
 
-def checked_scale(scale: tuple[float, float]) -> tuple[float, float]:
-    """The scale that a caller gives; an error if it is not valid."""
-    low, high = float(scale[0]), float(scale[1])
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise DataError(f"scale={tuple(scale)} is not a scale", "give its least and greatest rating, such as (1, 5)")
-    return low, high
-
-
 def refuse_mixed(ids: "list[Any]", column: str, origin: Origin) -> None:
     """DataError if ids are neither all strings nor all integers."""
     first_of: dict[type, int] = {}
@@ -455,7 +426,9 @@ def series_of(values: Any, column: str, origin: Origin, *, ids: IdsIn = None) ->
         if array.dtype.kind in "iufb" and array.dtype != np.float16:
             return pl.Series(np.ascontiguousarray(array))
         array = array.tolist()
-    plain = [value.item() if isinstance(value, np.generic) else value for value in array]
+    if any(hasattr(kind, "item") for kind in set(map(type, array))):  # numbers of numpy or torch
+        array = [value.item() if hasattr(value, "item") else value for value in array]
+    plain = array
     if ids == "mixed" and {type(value) for value in plain} == {str, int}:
         plain = [str(value) for value in plain]
     if ids:
@@ -478,9 +451,3 @@ def pandas_values(column: Any) -> Any:
         # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
         return [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
     return column.to_numpy()
-
-
-def as_list(values: Any) -> list[object]:
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        values = values.astype("datetime64[us]")  # of nanoseconds, Python would make integers
-    return list(values) if isinstance(values, list) else list(values.tolist())

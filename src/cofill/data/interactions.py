@@ -1,8 +1,7 @@
 """Interactions: who chose what, how often and when (implicit feedback); from any source, and told from ratings."""
 
-import math
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -10,22 +9,20 @@ import numpy as np
 
 from cofill.arrays import Bools, Floats, Ints
 from cofill.data import cells
-from cofill.data.interaction_columns import EitherColumns, InteractionColumns
-from cofill.data.layout import TextOptions
+from cofill.data.columns import EitherColumns, InteractionColumns, listed
 from cofill.data.ratings import (
     FEW_LINES,
     Ratings,
     Scale,
     Times,
-    ZeroMeans,
-    check_reading,
     in_order,
+    read_ratings,
     sorted_ratings,
     unsorted_ratings,
     warn_of_skipped,
     without_bad_lines,
 )
-from cofill.data.roles import Given, listed
+from cofill.data.reading import ReadOptions
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import by_user_then_item
 from cofill.errors import DataError, DataNote, Place
@@ -83,11 +80,11 @@ class Interactions(Ratings):
 
         Ids, times, titles, encodings and `skip_bad_lines` are as in `Ratings.read`.
         """
-        check_reading(skip_bad_lines, None)
-        given: Given = {"user": user, "item": item, "count": count, "event": event, "time": time, "title": title}
-        options = TextOptions(separator, header, encoding, skip_bad_lines)
-        table = read_table(source, InteractionColumns(given), options)
-        return _interactions_of(table, event_weights, skip_bad_lines)
+        options = ReadOptions.of(
+            user=user, item=item, count=count, event=event, time=time, title=title, event_weights=event_weights,
+            separator=separator, header=header, encoding=encoding, skip_bad_lines=skip_bad_lines,
+        )  # fmt: skip
+        return _read_interactions(source, options)
 
     def merge(self, other: Ratings) -> Self:
         """Both together: weights of a pair that both have are added up; new ids come after the known ones.
@@ -102,91 +99,63 @@ class Interactions(Ratings):
         return super().summary() | {"interactions": len(self), "total_weight": total}
 
 
-def read_ratings_or_interactions(
-    source: object,
-    *,
-    user: str | int | None = None,
-    item: str | int | None = None,
-    rating: str | int | None = None,
-    count: str | int | None = None,
-    event: str | int | None = None,
-    time: str | int | None = None,
-    title: str | int | None = None,
-    event_weights: Mapping[str, float] | None = None,
-    separator: str | None = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
-    scale: tuple[float, float] | None = None,
-    wide: bool = False,
-    unknown: float | None = None,
-    zero_means: ZeroMeans | None = None,
-    skip_bad_lines: int = 0,
-) -> Ratings:
-    """Ratings or Interactions, whichever the source holds. The arguments are those that either is read with.
+def read_ratings_or_interactions(source: object, **reading: Any) -> Ratings:
+    """Ratings or Interactions, whichever the source holds; `reading` are the fields of `ReadOptions`.
 
     Where the caller says it, by `rating`, or by `count`, `event`, `event_weights` or `rating=""`, that decides. Else a
     source without a column of ratings holds interactions, and so does one whose ratings are all the same (at least 20,
     and no `scale` is given): then each counts 1. An InteractionsRecognisedNote says so.
     """
-    layout: dict[str, Any] = {"separator": separator, "header": header, "encoding": encoding}
-    columns: dict[str, Any] = {"user": user, "item": item, "time": time, "title": title}
-    of_ratings: dict[str, Any] = {"scale": scale, "wide": wide or None, "unknown": unknown, "zero_means": zero_means}
-    of_interactions: dict[str, Any] = {"count": count, "event": event, "event_weights": event_weights or None}
-    said_ratings = rating not in (None, "") or wide or unknown is not None
-    said_interactions = rating == "" or any(value is not None for value in of_interactions.values())
-    if said_ratings:
-        refuse_others(of_interactions, "ratings have no counts and events")
-        whole = of_ratings | {"wide": wide, "rating": rating or (0 if rating == 0 else None)}
-        return Ratings.read(source, **columns, **layout, **whole, skip_bad_lines=skip_bad_lines)
-    if said_interactions:
-        refuse_others(of_ratings, "interactions have no ratings")
-        return Interactions.read(source, **columns, **layout, **of_interactions, skip_bad_lines=skip_bad_lines)
-    check_reading(skip_bad_lines, zero_means)
-    limits = None if scale is None else cells.checked_scale(scale)
-    wanted = EitherColumns({"user": user, "item": item, "time": time, "title": title})
-    table = read_table(source, wanted, TextOptions(separator, header, encoding, skip_bad_lines))
+    options = ReadOptions.of(**reading)
+    if options.rating not in (None, "") or options.wide:
+        _refuse_given(options, _OF_INTERACTIONS, "ratings have no counts and events")
+        return read_ratings(source, options)
+    if options.rating == "" or any(name in options.given for name in _OF_INTERACTIONS):
+        _refuse_given(options, _OF_RATINGS, "interactions have no ratings")
+        return _read_interactions(source, options)
+    wanted = EitherColumns(options.columns)
+    table = read_table(source, wanted, options)
     if "rating" not in table.names:
         found = wanted.reasons[0] if wanted.reasons else "there are no ratings beside users and items"
-        refuse_others(of_ratings, f"interactions, not ratings: {found}", table.origin.name)
-        interactions_note(f"interactions, not ratings: {found}", table.origin.name)
-        return _interactions_of(table, None, skip_bad_lines)
-    table, unsorted = unsorted_ratings(table, limits, skip_bad_lines, zero_means)
-    if limits is None and len(unsorted) >= FEW_LINES and (unsorted.values == unsorted.values[0]).all():
-        all_the_same_note(len(unsorted), float(unsorted.values[0]), table.origin.name)
-        return _interactions_of(replace(table, found=_without_rating(table)), None, skip_bad_lines)
-    by_position = table.text and not table.headed and user is None and item is None
-    return sorted_ratings(table, unsorted, limits=limits, zero_means=zero_means, by_position=by_position)
+        _refuse_given(options, _OF_RATINGS, f"interactions, not ratings: {found}", table.origin.name)
+        _note(f"interactions, not ratings: {found}", table.origin.name)
+        return _interactions_of(table, options)
+    table, unsorted = unsorted_ratings(table, options)
+    if options.scale is None and len(unsorted) >= FEW_LINES and (unsorted.values == unsorted.values[0]).all():
+        _note(
+            f"all {len(unsorted):,} ratings are {unsorted.values[0]:g}: interactions, which say that somebody chose an "
+            "item, not how much it was liked",
+            table.origin.name,
+            "to read them as ratings, pass rating=...",
+        )
+        unrated = {role: column for role, column in table.found.items() if role != "rating"}
+        return _interactions_of(replace(table, found=unrated), options)
+    return sorted_ratings(table, unsorted, options)
 
 
-def _without_rating(table: Table) -> Mapping[str, Any]:
-    return {role: column for role, column in table.found.items() if role != "rating"}
+_OF_RATINGS = ("scale", "wide", "unknown", "zero_means")
+_OF_INTERACTIONS = ("count", "event", "event_weights")
 
 
-def interactions_note(found: str, source: str, remedy: str = "") -> None:
+def _note(found: str, source: str, remedy: str = "") -> None:
     """Say that a source holds interactions, and why."""
     warnings.warn(InteractionsRecognisedNote(found, remedy, where=source), stacklevel=4)
 
 
-def all_the_same_note(ratings: int, value: float, source: str) -> None:
-    """Say that ratings which are all the same are taken for interactions."""
-    interactions_note(
-        f"all {ratings:,} ratings are {value:g}: interactions, which say that somebody chose an item, not how "
-        "much it was liked",
-        source,
-        "to read them as ratings, pass rating=...",
-    )
+def _refuse_given(options: ReadOptions, names: Sequence[str], why: str, source: str | None = None) -> None:
+    """DataError if the caller gives an option that would do nothing."""
+    for name in names:
+        if name in options.given:
+            raise DataError(why, f"leave out {name}={options.given[name]!r}", where=source)
 
 
-def refuse_others(arguments: Mapping[str, Any], why: str, source: str | None = None) -> None:
-    """DataError if the caller gives an argument that would do nothing."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise DataError(why, f"leave out {name}={value!r}", where=source)
+def _read_interactions(source: object, options: ReadOptions) -> Interactions:
+    return _interactions_of(read_table(source, InteractionColumns(options.columns), options), options)
 
 
-def _interactions_of(table: Table, event_weights: Mapping[str, float] | None, skip: int) -> Interactions:
+def _interactions_of(table: Table, options: ReadOptions) -> Interactions:
     """The interactions of a table with columns by role."""
-    weights = None if event_weights is None else checked_weights(event_weights)
+    weights = options.event_weights
     if weights is not None:
         table = _with_weighted_events(table, weights)
 
@@ -204,19 +173,12 @@ def _interactions_of(table: Table, event_weights: Mapping[str, float] | None, sk
     def scale(values: Floats) -> Scale:
         return Scale(0.0, float(values.max()))
 
-    table, unsorted = without_bad_lines(table, lambda table: in_order(Interactions, table, values, scale), skip)
+    table, unsorted = without_bad_lines(
+        table, lambda table: in_order(Interactions, table, values, scale), options.skip_bad_lines
+    )
     left = f"{len(unsorted):,} {'lines' if table.origin.unit == 'line' else 'rows'} are left"
     warn_of_skipped(table.skipped, table.origin, left)
     return _added_up(unsorted, table.origin.name)
-
-
-def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """The weights of events; DataError if one is none."""
-    checked = {str(event).strip(): float(weight) for event, weight in weights.items()}
-    for event, weight in checked.items():
-        if not (math.isfinite(weight) and weight >= 0):
-            raise DataError(f"{weight:g} cannot be the weight of the event {event!r}", "give 0 or a number above it")
-    return checked
 
 
 def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data import cells
-from cofill.data.layout import TextOptions
+from cofill.data.columns import Rows, Wanted
 from cofill.data.ratings import Ratings
-from cofill.data.roles import Role, Rows, Wanted
+from cofill.data.reading import ReadOptions, Role
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, quoted
@@ -40,8 +40,8 @@ def read_pairs(
         hasattr(part, "__len__") and len(part) == 0 for part in source
     ):
         return [], []  # nothing asked, nothing answered
-    wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", mixed_ids=True)
-    table = read_table(source, wanted, TextOptions(separator, header, encoding))
+    wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", skippable=False, mixed_ids=True)
+    table = read_table(source, wanted, ReadOptions.of(separator=separator, header=header, encoding=encoding))
     return _ids(table, "user"), _ids(table, "item")
 
 
@@ -71,8 +71,8 @@ def read_somebody(
     encoding: str = "utf-8",
 ) -> dict[Id, float]:
     """The ratings {item: rating} of one person, from a file or a frame with these two columns."""
-    wanted = Wanted({"item": item, "rating": rating}, ("item", "rating"), (), ("item", "rating"))
-    table = read_table(source, wanted, TextOptions(separator, header, encoding))
+    wanted = Wanted({"item": item, "rating": rating}, ("item", "rating"), (), ("item", "rating"), skippable=False)
+    table = read_table(source, wanted, ReadOptions.of(separator=separator, header=header, encoding=encoding))
     items = list(_ids(table, "item"))
     ratings = cells.ratings(table.series("rating"), table.origin, None).tolist()
     somebody = dict(zip(items, ratings, strict=True))
@@ -92,8 +92,8 @@ def read_titles(source: object, *, item: str | int | None = None, encoding: str 
     Without a header they are the first two columns. An empty title is none; of several titles of an item the first
     counts.
     """
-    wanted = _TitleColumns({"item": item, "title": None}, ("item", "title"), (), ("item", "title"))
-    table = read_table(source, wanted, TextOptions(encoding=encoding))
+    wanted = _TitleColumns({"item": item, "title": None}, ("item", "title"), (), ("item", "title"), skippable=False)
+    table = read_table(source, wanted, ReadOptions.of(encoding=encoding))
     titles: dict[Id, str] = {}
     for item, title in zip(_ids(table, "item"), table.series("title").to_list(), strict=True):
         if title is not None and str(title).strip():

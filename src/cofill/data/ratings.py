@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,12 @@ import numpy.typing as npt
 from cofill.arrays import Ints, Longs
 from cofill.config import Orientation
 from cofill.data import cells
-from cofill.data.delimited import too_many
+from cofill.data.columns import Wanted
 from cofill.data.frames import InFrames
-from cofill.data.layout import TextOptions
-from cofill.data.roles import Role, Wanted
+from cofill.data.reading import ReadOptions, Role, ZeroMeans
 from cofill.data.sparse import SparseRows
 from cofill.data.table import Table, read_table
+from cofill.data.text import too_many
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, indexed, last_of_each_pair
 from cofill.data.wide import read_wide
 from cofill.errors import DataError, DataWarning, Place
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 Times = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-ZeroMeans = Literal["rating", "unrated"]
 _Kind = TypeVar("_Kind", bound="Ratings")
 SHOWN_LINES = 5
 UNUSUAL = ((4, 1000.0), (100, 10.0))
@@ -108,8 +107,10 @@ class Ratings(InFrames):
         """Ratings from a file, a frame, arrays or tuples. Strict: a line that is not a rating is an error.
 
         `source` is a path (CSV, TSV, `::`, `;`, `|`, columns aligned by blanks, lines of JSON, gzip, bzip2, xz or zip
-        of these, or Parquet), a polars or pandas DataFrame, an Arrow table, rows (user, item, rating[, time]) as
-        a list, an iterable or an array (n, 3), or columns (users, items, ratings[, times]) as a tuple or as arrays.
+        of these, or Parquet), a polars or pandas DataFrame (also a pivot table), an Arrow table, a dict of columns, a
+        result of SQLAlchemy or a cursor, a data set with columns or rows, a scipy sparse matrix, rows
+        (user, item, rating[, time]) as a list, an iterable or an array (n, 3), or columns
+        (users, items, ratings[, times]) as a tuple or as arrays.
 
         `user`, `item`, `rating`, `time` and `title` name a column or give its position from 0. By default
         usual names such as userId, movieId, score and timestamp are recognised; without a header the columns
@@ -137,17 +138,12 @@ class Ratings(InFrames):
         DuplicateRatingsWarning counts the others. If most ratings of a file without header repeat others, its columns
         are in another order, and that is an error.
         """
-        limits = None if scale is None else cells.checked_scale(scale)
-        check_reading(skip_bad_lines, zero_means)
-        given: dict[Role, str | int | None] = {
-            "user": user, "item": item, "rating": rating, "time": time, "title": title
-        }  # fmt: skip
-        refuse_unknown_alone(unknown, wide)
-        options = TextOptions(separator, header, encoding, skip_bad_lines)
-        table = read_wide(source, given, unknown, options) if wide else read_table(source, Wanted(given), options)
-        by_position = table.text and not table.headed and user is None and item is None and not wide
-        table, unsorted = unsorted_ratings(table, limits, skip_bad_lines, zero_means)
-        return sorted_ratings(table, unsorted, limits=limits, zero_means=zero_means, by_position=by_position)
+        options = ReadOptions.of(
+            user=user, item=item, rating=rating, time=time, title=title, separator=separator, header=header,
+            encoding=encoding, scale=scale, wide=wide, unknown=unknown, zero_means=zero_means,
+            skip_bad_lines=skip_bad_lines,
+        )  # fmt: skip
+        return read_ratings(source, options)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -306,24 +302,15 @@ def refuse_unread(ratings: object) -> None:
         )
 
 
-def check_reading(skip_bad_lines: int, zero_means: str | None) -> None:
-    """DataError if options of reading are none."""
-    if skip_bad_lines < 0:
-        raise DataError(f"skip_bad_lines={skip_bad_lines} is no number of lines", "give 0 or more")
-    if zero_means not in (None, "rating", "unrated"):
-        raise DataError(f"zero_means={zero_means!r} is not known", "give 'rating' or 'unrated'")
+def read_ratings(source: object, options: ReadOptions) -> Ratings:
+    """The ratings of any source."""
+    table = read_wide(source, options) if options.wide else read_table(source, Wanted(options.columns), options)
+    return sorted_ratings(*unsorted_ratings(table, options), options)
 
 
-def refuse_unknown_alone(unknown: float | None, wide: bool) -> None:
-    """DataError if a number stands for unknown where unknown ratings are not written at all."""
-    if unknown is not None and not wide:
-        raise DataError("a number for unknown is for wide tables", "pass wide=True too, or leave it out")
-
-
-def unsorted_ratings(
-    table: Table, limits: tuple[float, float] | None, skip: int, zero_means: ZeroMeans | None
-) -> tuple[Table, Ratings]:
-    """The ratings of a table in its order, and what is left of it after up to `skip` bad lines are gone."""
+def unsorted_ratings(table: Table, options: ReadOptions) -> tuple[Table, Ratings]:
+    """The ratings of a table in its order, and what is left of it without bad lines that may be skipped."""
+    limits = options.scale
 
     def values(columns: "Mapping[str, pl.Series]", origin: cells.Origin) -> npt.NDArray[np.float32]:
         return cells.ratings(columns["rating"], origin, limits)
@@ -331,32 +318,24 @@ def unsorted_ratings(
     def scale(values: npt.NDArray[np.float32]) -> Scale:
         return Scale(*limits) if limits else usual_scale(float(values.min()), float(values.max()))
 
-    if zero_means == "unrated":
+    if options.zero_means == "unrated":
         table = _without_zeros(table)
-    return without_bad_lines(table, lambda table: in_order(Ratings, table, values, scale), skip)
+    return without_bad_lines(table, lambda table: in_order(Ratings, table, values, scale), options.skip_bad_lines)
 
 
-def sorted_ratings(
-    table: Table,
-    ratings: Ratings,
-    *,
-    limits: tuple[float, float] | None,
-    zero_means: ZeroMeans | None,
-    by_position: bool,
-) -> Ratings:
-    """By user, then by item, the latest of each pair, with warnings about what is unusual.
-
-    `by_position`: nobody has said which column is which, so that they may be others.
-    """
+def sorted_ratings(table: Table, ratings: Ratings, options: ReadOptions) -> Ratings:
+    """By user, then by item, the latest of each pair, with warnings about what is unusual."""
+    # Nobody has said which column is which, so that they may be others.
+    by_position = table.text and not table.headed and options.user is None and options.item is None and not options.wide
     warn_of_skipped(table.skipped, table.origin, f"{len(ratings):,} ratings are left")
     values = ratings.values
-    if limits is None:
+    if options.scale is None:
         middle = (float(values.min()) + float(values.max())) / 2
         spread = Spread.of(values, middle)
         if (upper := spread.far_side) is not None:
             row = int(np.argmax((values > middle) == upper))
             warn_of_unusual(spread, upper, float(values[row]), table.origin, row)
-    if zero_means is None:
+    if options.zero_means is None:
         warn_of_zeros(int(np.count_nonzero(values == 0)), len(ratings), table.origin.name)
     return _last_of_each(ratings, table.origin.name, by_position=by_position)
 
@@ -426,7 +405,7 @@ def warn_of_skipped(lines: Sequence[int], origin: cells.Origin, left: str) -> No
         shown = ", ".join(map(str, lines[:SHOWN_LINES])) + (", ..." if len(lines) > SHOWN_LINES else "")
         what = f"1 bad {unit} was" if len(lines) == 1 else f"{len(lines)} bad {unit}s were"
         told = f"{origin.name}: {what} skipped ({unit} {shown}); {left}"
-        warnings.warn(told, SkippedLinesWarning, stacklevel=4)
+        warnings.warn(told, SkippedLinesWarning, stacklevel=5)
 
 
 def warn_of_zeros(zeros: int, ratings: int, source: str) -> None:
@@ -435,7 +414,7 @@ def warn_of_zeros(zeros: int, ratings: int, source: str) -> None:
         remedy = "pass zero_means='unrated' to leave these out, or 'rating' if 0 is the rating that was given"
         found = f'{zeros:,} of {ratings:,} ratings are 0, which may mean "not rated"'
         told = ManyZerosWarning(found, remedy, where=source)
-        warnings.warn(told, stacklevel=4)
+        warnings.warn(told, stacklevel=5)
 
 
 class Spread(NamedTuple):
@@ -492,7 +471,7 @@ def warn_of_unusual(spread: Spread, upper: bool, found: float, origin: cells.Ori
         f"{place}: found {found:g}, while {others:,} other ratings are from {low:g} to {high:g}; it "
         "stretches the scale of the predictions: correct it if it is a slip"
     )
-    warnings.warn(told, UnusualRatingWarning, stacklevel=4)
+    warnings.warn(told, UnusualRatingWarning, stacklevel=5)
 
 
 def usual_scale(low: float, high: float) -> Scale:
@@ -546,5 +525,5 @@ def warn_of_repeats(extra: int, ratings: int, source: str, *, by_time: bool, by_
     warnings.warn(
         f"{source}: {extra} of {ratings} ratings repeat a user and item; the latest {by} were kept",
         DuplicateRatingsWarning,
-        stacklevel=5,
+        stacklevel=6,
     )

@@ -1,7 +1,7 @@
 """One reader for every table: files, frames, arrays and tuples into columns of cells; and frames back into files.
 
-A file is text with any separator, quoting and encoding (`delimited.py`), lines of JSON, or Parquet; text may be packed.
-What the columns mean is decided by name or position (`roles.py`), and what the cells mean by whoever asked for them
+A file is text with any separator, quoting and encoding (`text.py`), lines of JSON, or Parquet; text may be packed.
+What the columns mean is decided by name or position (`columns.py`), and what the cells mean by whoever asked for them
 (`cells.py` for ids, ratings and times, `features/` for side information).
 """
 
@@ -9,12 +9,12 @@ import bz2
 import gzip
 import io
 import lzma
-import mmap
 import os
+import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,11 +24,10 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cofill.data import cells
-from cofill.data.cells import Origin, as_list, pandas_values, series_of
-from cofill.data.delimited import BYTE_ORDER_MARK, Content, cut_text
-from cofill.data.layout import TextOptions
-from cofill.data.other_formats import refuse_other_formats, refuse_workbook
-from cofill.data.roles import Everything, Wanted, checked_names, listed, recognised, refuse_repeated
+from cofill.data.cells import Origin, pandas_values, series_of
+from cofill.data.columns import Everything, Wanted, checked_names, listed, refuse_repeated
+from cofill.data.reading import DEFAULTS, ReadOptions
+from cofill.data.text import BYTE_ORDER_MARK, cut_text
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, quoted
 from cofill.files import json_of, replacing
@@ -43,6 +42,14 @@ PACKED = {
     b"\xfd7zXZ": ("xz", ".xz"),
     b"PK\x03\x04": ("zip", ".zip"),
 }
+WORKBOOK = ("an Excel workbook", "save the sheet as CSV, or read it with pandas and pass the frame")
+OTHER_FORMATS = {
+    rb"\xd0\xcf\x11\xe0": WORKBOOK,
+    rb"SQLite f": ("an SQLite database", "select the rows in Python and pass them, or write them to a CSV file"),
+    rb"ARROW1": ("an Arrow (Feather) file", "write it as Parquet, or read it with polars and pass the frame"),
+    rb"\s*\[\s*\{": ("a JSON array", "write one JSON object in each line, without brackets and commas around them"),
+}
+"""Formats that are not read, by how a file begins; what to do instead."""
 ARCHIVES = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, ValueError)
 JSON_BYTES = 1 << 20  # a first line that is longer is no line of a table
@@ -139,40 +146,29 @@ class Table:
         return replace(self, found=found, origin=self.origin.kept(rows))
 
 
-def read_table(source: object, wanted: Wanted, options: TextOptions = TextOptions()) -> Table:  # noqa: B008
-    """The wanted columns of `source`, whatever it is, by role."""
-    import polars as pl
-
+def read_table(source: object, wanted: Wanted | Everything, options: ReadOptions = DEFAULTS) -> Table:
+    """The wanted columns of `source`, whatever it is: by role, or all of them by name."""
     if isinstance(source, (str, os.PathLike)):
-        return _read_file(Path(source), wanted, options)
-    _refuse_text_options(options, "frames, arrays and tuples")
+        return replace(_read_file(Path(source), wanted, options), of_file=True)
+    if options.separator is not None or options.header is not None:
+        raise DataError("separator and header are for text files", "leave them out for frames, arrays and tuples")
     if isinstance(source, Table):
         return _chosen(source, wanted)
-    if isinstance(source, pl.LazyFrame):
-        source = source.collect()
-    if isinstance(source, pl.DataFrame):
-        return from_frame(source, "the polars DataFrame", wanted)
-    if _is_pandas(source):
-        return _from_pandas(source, wanted)
-    _refuse_without_columns(source)
-    if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
-        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
+    named = _named_columns_of(source)
+    if named is not None:
+        return _from_columns(*named, wanted)
+    if isinstance(wanted, Everything):
+        if not isinstance(source, Iterable) or isinstance(source, (dict, bytes, set, np.ndarray)):
+            raise DataError(
+                f"cannot read {wanted.what} from {type(source).__name__}",
+                f"pass a path, a polars or pandas DataFrame, an Arrow table{wanted.others}",
+            )
+        return _from_rows(source, wanted)
+    columns = _columns_in_order(source, wanted)
     if any(column is not None for column in wanted.given.values()):
-        raise DataError(
-            f"{', '.join(f'{role}=' for role in wanted.given)} are for files and frames",
-            "arrays and tuples have an order",
-        )
-    if isinstance(source, np.ndarray) and source.ndim == 2:
-        source = _columns_of(source, wanted)
-    if _are_columns(source, wanted):
-        return _from_arrays(source, wanted)
-    if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set)):
-        return _from_tuples(source, wanted)
-    raise DataError(
-        f"cannot read {wanted.one}s from {type(source).__name__}",
-        f"pass a path, a polars or pandas DataFrame, an Arrow table, arrays ({wanted.order('s')}), "
-        f"or ({wanted.order()}) tuples",
-    )
+        said = ", ".join(f"{role}=" for role, column in wanted.given.items() if column is not None)
+        raise DataError(f"{said} names a column, which this source does not", "arrays and tuples have an order")
+    return _from_arrays(columns, wanted) if columns is not None else _from_rows(_rows_of(source, wanted), wanted)
 
 
 def read_raw(
@@ -192,74 +188,107 @@ def read_raw(
     """
     if isinstance(id, str) and names is None and isinstance(source, (str, os.PathLike)):
         header = header is not False  # a column that is called by name has one
-    return read_everything(source, Everything(names, familiar, least), TextOptions(separator, header, encoding))
+    options = ReadOptions.of(separator=separator, header=header, encoding=encoding)
+    return read_table(source, Everything(names, familiar, least), options)
 
 
-def read_everything(source: object, wanted: Everything, options: TextOptions) -> Table:
-    """All columns of `source`, by name."""
+def _named_columns_of(source: Any) -> tuple[str, list[str], Callable[[int], Any]] | None:
+    """What errors call a source, the names of its columns, and how to get one by its position; None without names."""
     import polars as pl
 
-    if isinstance(source, (str, os.PathLike)):
-        return _read_file(Path(source), wanted, options)
-    _refuse_text_options(options, "frames and tuples")
-    if isinstance(source, Table):
-        return source
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
-        return from_frame(source, "the polars DataFrame", wanted)
+        return "the polars DataFrame", source.columns, source.to_series
+    if type(source).__name__ == "Series" and hasattr(source, "to_frame"):
+        raise DataError("found a Series, which is one column", "pass a frame; in pandas, series.reset_index()")
     if _is_pandas(source):
-        return _from_pandas(source, wanted)
-    _refuse_without_columns(source)
+        if _is_pivot(source):
+            return None
+        # As after groupby or set_index, what is in the index and has a name is a column too.
+        index = [name for name in source.index.names if name is not None and name not in source.columns]
+        frame = source.reset_index(level=index) if index else source
+        return "the pandas DataFrame", list(map(str, frame.columns)), lambda at: pandas_values(frame.iloc[:, at])
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
-        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
-    if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
-        return _from_tuples(source, wanted)
+        arrow = pl.DataFrame(source)
+        return "the Arrow table", arrow.columns, arrow.to_series
+    if hasattr(source, "fetchall"):  # a result of SQLAlchemy, or a cursor of a database
+        names = list(source.keys() if hasattr(source, "keys") else (column[0] for column in source.description))
+        rows = source.fetchall()
+        return "the result of the query", names, lambda at: [row[at] for row in rows]
+    if isinstance(source, Mapping):
+        names = list(map(str, source))
+        return "the columns", names, list(source.values()).__getitem__
+    if isinstance(getattr(source, "column_names", None), (list, tuple)):  # a data set of Hugging Face
+        names = list(source.column_names)
+        return "the data set", names, lambda at: source[names[at]]
+    return None
+
+
+def _is_pandas(source: object) -> bool:
+    pandas = sys.modules.get("pandas")  # whoever hands in a pandas frame has imported it
+    return pandas is not None and isinstance(source, pandas.DataFrame)
+
+
+def _is_pivot(frame: Any) -> bool:
+    """Whether a pandas frame is a pivot table: rows and columns are ids, and both have names."""
+    return frame.columns.name is not None and frame.index.name is not None
+
+
+def _columns_in_order(source: Any, wanted: Wanted) -> tuple[Any, ...] | None:
+    """The columns of a source without names, in the order of `wanted`; None if it has rows."""
+    if hasattr(source, "tocoo"):  # a sparse matrix, whose ids are its positions
+        matrix = source.tocoo()
+        return matrix.row, matrix.col, matrix.data
+    if _is_pandas(source):
+        values = source.to_numpy(dtype=np.float64, na_value=np.nan)
+        rows, columns = np.nonzero(~np.isnan(values))
+        return source.index.to_numpy()[rows], source.columns.to_numpy()[columns], values[rows, columns]
+    if isinstance(source, np.ndarray) and source.ndim == 2:
+        return _columns_of(source, wanted)
+    source = getattr(source, "tensors", source)  # of a torch TensorDataset
+    # A tuple of columns, or a list of arrays; a list of lists or tuples holds rows.
+    rows_are = (tuple, list) if isinstance(source, list) else tuple
+    are_columns = (
+        isinstance(source, (tuple, list))
+        and len(source) in wanted.lengths
+        and all(hasattr(part, "__len__") and not isinstance(part, (str, bytes, dict, set)) for part in source)
+        and not any(isinstance(part, rows_are) for part in source)
+    )
+    return tuple(source) if are_columns else None
+
+
+def _rows_of(source: Any, wanted: Wanted) -> Iterable[Any]:
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, set)):
+        return source
+    if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (bytes, set)):
+        return (source[at] for at in range(len(source)))  # a torch data set
     raise DataError(
-        f"cannot read {wanted.what} from {type(source).__name__}",
-        f"pass a path, a polars or pandas DataFrame, an Arrow table{wanted.others}",
+        f"cannot read {wanted.one}s from {type(source).__name__}",
+        f"pass a path, a polars or pandas DataFrame, an Arrow table, arrays ({wanted.order('s')}), "
+        f"or ({wanted.order()}) tuples",
     )
 
 
-def _refuse_without_columns(source: object) -> None:
-    """DataError for a matrix or a Series, and how to make of it what can be read."""
-    if hasattr(source, "tocoo"):
-        raise DataError(
-            f"found a sparse matrix ({type(source).__name__}), which has no ids",
-            "coo = matrix.tocoo(), then pass (coo.row, coo.col, coo.data)",
-        )
-    if type(source).__name__ == "Series" and hasattr(source, "to_frame"):
-        raise DataError("found a Series, which is one column", "pass a frame; in pandas, series.reset_index()")
-
-
-def _refuse_text_options(options: TextOptions, others: str) -> None:
-    if options.separator is not None or options.header is not None:
-        raise DataError("separator and header are for text files", f"leave them out for {others}")
-
-
-def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
-    return replace(_cells_of(path, wanted, options), of_file=True)
-
-
-def _cells_of(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
+def _read_file(path: Path, wanted: Wanted | Everything, options: ReadOptions) -> Table:
     with explained(path, wanted.file), path.open("rb") as file:
-        magic = file.read(8)
+        magic = file.peek(8)[:8]
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
             return _read_parquet(path, magic, wanted)
         refuse_other_formats(magic, path)
-        # A pipe has no size and cannot be mapped.
-        if os.fstat(file.fileno()).st_size and not is_packed(magic, path):
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                return _from_text(mapped, str(path), wanted, options)
-        data = magic + file.read()
-    return _from_text(unpacked(data, path, wanted.file), str(path), wanted, options)
-
-
-def _from_text(data: Content, name: str, wanted: Wanted | Everything, options: TextOptions) -> Table:
+        data = unpacked(file.read(), path, wanted.file)
+    name = str(path)
     if is_json_lines(data):
-        return _read_json_lines(data[:].removeprefix(BYTE_ORDER_MARK), name, wanted)
+        return _read_json_lines(data.removeprefix(BYTE_ORDER_MARK), name, wanted)
     cut = cut_text(data, name, wanted, options)
     return Table(cut.columns, cut.origin, True, cut.headed, cut.skipped)
+
+
+def refuse_other_formats(magic: bytes, path: Path) -> None:
+    """DataError if a file that begins with `magic` (8 bytes) has a format that is not read."""
+    for beginning, (what, remedy) in OTHER_FORMATS.items():
+        if re.match(beginning, magic):
+            raise DataError(f"this is {what}", remedy, where=str(path))
 
 
 @contextmanager
@@ -313,7 +342,8 @@ def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
 
 def only_member(archive: zipfile.ZipFile, path: Path, wanted: str) -> zipfile.ZipInfo:
     """The file in a zip archive that has one; DataError if there are more."""
-    refuse_workbook(archive, path)
+    if any(name.startswith("xl/workbook.") for name in archive.namelist()):
+        raise DataError(f"this is {WORKBOOK[0]}", WORKBOOK[1], where=str(path))
     # A Mac puts what it knows of a file beside it.
     found = [member for member in archive.infolist() if not member.is_dir()]
     members = [member for member in found if not member.filename.startswith("__MACOSX/")]
@@ -330,7 +360,7 @@ def only_member(archive: zipfile.ZipFile, path: Path, wanted: str) -> zipfile.Zi
 _UNPACK = {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}
 
 
-def is_json_lines(data: Content) -> bool:
+def is_json_lines(data: bytes) -> bool:
     """Whether the first line is a JSON object."""
     first = data[:JSON_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
     if not first.startswith(b"{"):
@@ -366,8 +396,7 @@ def _read_json_lines(data: bytes, name: str, wanted: Wanted | Everything) -> Tab
     table = from_frame(frame, name, wanted)
     filled = [number for number, line in enumerate(data.splitlines(), 1) if line.strip()]
     lines = None if not filled or filled[-1] == len(filled) else np.array(filled, np.int64)
-    skippable = isinstance(wanted, Wanted)
-    return replace(table, origin=replace(table.origin, unit="line", lines=lines, skippable=skippable))
+    return replace(table, origin=replace(table.origin, unit="line", lines=lines, skippable=wanted.skippable))
 
 
 def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Table:
@@ -393,36 +422,10 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
 
 def from_frame(frame: "pl.DataFrame", name: str, wanted: Wanted | Everything) -> Table:
     """The wanted columns of a frame, which errors call `name`."""
-    return _named_columns(frame.columns, frame.to_series, name, wanted)
+    return _from_columns(name, frame.columns, frame.to_series, wanted)
 
 
-def _from_pandas(source: object, wanted: Wanted | Everything) -> Table:
-    frame: Any = source
-    found = [str(name) for name in frame.columns]
-    if isinstance(wanted, Wanted):
-        _refuse_roles_in_the_index([str(name) for name in frame.index.names if name is not None], found, wanted)
-
-    def column(position: int) -> Any:
-        values = pandas_values(frame.iloc[:, position])
-        return values if isinstance(wanted, Wanted) else as_list(values)
-
-    return _named_columns(found, column, "the pandas DataFrame", wanted)
-
-
-def _refuse_roles_in_the_index(index: Sequence[str], columns: Sequence[str], wanted: Wanted) -> None:
-    """DataError if a pandas frame has its users, items or ratings in the index, as after groupby or set_index."""
-    there, here = recognised(index), recognised(columns)
-    for role in wanted.required:
-        said = wanted.given.get(role)
-        if (said in index and said not in columns) or (said is None and there[role] and not here[role]):
-            raise DataError(
-                f"the {role} is in the index ({listed(index)}) and not in a column",
-                "pass frame.reset_index()",
-                where="the pandas DataFrame",
-            )
-
-
-def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted | Everything) -> Table:
+def _from_columns(name: str, found: Sequence[str], column: Callable[[int], Any], wanted: Wanted | Everything) -> Table:
     """The table of a source whose columns have names; `column` gives the cells of one by its position."""
     if isinstance(wanted, Everything):
         if wanted.names is not None:
@@ -430,7 +433,7 @@ def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted 
                 "names= is for files without a header", "rename the columns of the frame instead", where=name
             )
         refuse_repeated(found, name)
-        table = Table({found[position]: column(position) for position in range(len(found))}, Origin(name))
+        table = Table({key: _objects(column(at)) for at, key in enumerate(found)}, Origin(name))
     else:
         shown = range(len(found)) if wanted.judges_cells else ()
         first = [series_of(column(at), "column", Origin(name)).head(SAMPLE_ROWS) for at in shown]
@@ -442,6 +445,13 @@ def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted 
         needed = "each id needs one" if isinstance(wanted, Everything) else _needs_a_row(wanted)
         raise DataError("there are no rows", needed, where=name)
     return table
+
+
+def _objects(values: Any) -> Any:
+    """Cells of any kind, as Python objects unless they are a series."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")  # of nanoseconds, Python would make integers
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def _needs_a_row(wanted: Wanted) -> str:
@@ -457,28 +467,14 @@ def as_text(rows: Iterable[Sequence[object]]) -> list[list[str]]:
     return [["" if cell is None else str(cell) for cell in row] for row in rows]
 
 
-def _chosen(table: Table, wanted: Wanted) -> Table:
+def _chosen(table: Table, wanted: Wanted | Everything) -> Table:
     """Columns by role of a table whose columns are there by name."""
+    if isinstance(wanted, Everything):
+        return table
     names = table.names if table.headed else None
     used = wanted.columns(names, len(table.names), (), table.origin.name)
     found = {role: table.found[table.names[at]] for role, at in used.items()}
     return replace(table, found=found, origin=replace(table.origin, labels=wanted.labels(names, used)))
-
-
-def _is_pandas(source: object) -> bool:
-    pandas = sys.modules.get("pandas")  # whoever hands in a pandas frame has imported it
-    return pandas is not None and isinstance(source, pandas.DataFrame)
-
-
-def _are_columns(source: object, wanted: Wanted) -> bool:
-    """Whether `source` is a tuple of columns, or a list of arrays; a list of lists or tuples holds rows."""
-    rows = (tuple, list) if isinstance(source, list) else tuple
-    return (
-        isinstance(source, (tuple, list))
-        and len(source) in wanted.lengths
-        and all(hasattr(part, "__len__") and not isinstance(part, (str, bytes, dict, set)) for part in source)
-        and not any(isinstance(part, rows) for part in source)
-    )
 
 
 def _columns_of(rows: "np.ndarray[Any, Any]", wanted: Wanted) -> tuple[Any, ...]:
@@ -507,23 +503,20 @@ def _from_arrays(source: Any, wanted: Wanted) -> Table:
     return Table({role: series_of(part, role, origin, ids=wanted.ids_in(role)) for role, part in columns}, origin)
 
 
-def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
+def _from_rows(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
     whole = isinstance(wanted, Everything)
-    such = f"({wanted.order()}) tuples" if isinstance(wanted, Wanted) else "tuples such as (id, tag)"
+    such = "tuples such as (id, tag)" if isinstance(wanted, Everything) else f"({wanted.order()}) tuples"
+    lengths = range(sys.maxsize) if isinstance(wanted, Everything) else wanted.lengths
     rows: list[Sequence[Any]] = []
     for number, row in enumerate(source, 1):
         where = Place("the tuples", "row", number)
-        if not isinstance(row, (tuple, list)) or (isinstance(wanted, Wanted) and len(row) not in wanted.lengths):
+        if not isinstance(row, Sequence) or isinstance(row, (str, bytes)) or len(row) not in lengths:
             remedy = f"pass {such}"
             if isinstance(wanted, Wanted) and isinstance(row, list):
                 remedy += f", or columns in a tuple: ({wanted.order('s')})"
             elif isinstance(wanted, Wanted) and wanted.one == "pair" and isinstance(row, tuple):
                 remedy += ", without ratings"
-            raise DataError(
-                f"found {quoted(row)}",
-                remedy,
-                where=where,
-            )
+            raise DataError(f"found {quoted(row)}", remedy, where=where)
         if rows and len(row) != len(rows[0]):
             raise DataError(
                 f"found {len(row)} entries where the first row has {len(rows[0])}",
@@ -532,8 +525,7 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
             )
         rows.append(row)
     if not rows or not rows[0]:
-        example = f"({', '.join(wanted.required)})" if isinstance(wanted, Wanted) else ", such as (id, tag)"
-        raise DataError("there are none", f"pass at least one{'' if whole else ' '}{example}", where="the tuples")
+        raise DataError("there are none", f"pass at least one: {such}", where="the tuples")
     columns = [list(column) for column in zip(*rows, strict=True)]
     if isinstance(wanted, Everything):
         given = checked_names(wanted.names, len(columns), "the tuples")

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data import cells
-from cofill.data.layout import TextOptions
-from cofill.data.roles import ID_NAMES, Everything, Given, Rows, normalised, recognised, stands_for_unknown
-from cofill.data.table import Table, read_everything
+from cofill.data.columns import ID_NAMES, Everything, Rows, normalised, recognised, stands_for_unknown
+from cofill.data.reading import ReadOptions
+from cofill.data.table import Table, read_table
 from cofill.errors import DataError, quoted
 
 SHOWN_SHARE = 0.2  # of cells that hold one number far beyond the others: nobody's ratings are so
@@ -23,6 +23,7 @@ class WideColumns(Everything):
     empty: str = "it needs one {unit} for each user and a column for each item"
     file: str = "the ratings file"
     what: str = "ratings"
+    skippable: bool = True
     others: str = ""
 
     def has_header(self, first: Sequence[str], below: Rows, source: str) -> bool:
@@ -36,22 +37,23 @@ class WideColumns(Everything):
         return super().columns(names, width, below, source)
 
 
-def read_wide(source: object, given: Given, unknown: float | None, options: TextOptions) -> Table:
+def read_wide(source: object, options: ReadOptions) -> Table:
     """The columns user, item and rating of every cell that is a rating.
 
-    Empty cells are unknown, and those that hold `unknown`. Users are in the column that is named or recognised, else in
-    the first; but if that counts the ratings in its row, it is left out and the rows are numbered from 1.
+    Empty cells are unknown, and those that hold `options.unknown`. Users are in the column that is named or recognised,
+    else in the first; but if that counts the ratings in its row, it is left out and the rows are numbered from 1.
     """
     import polars as pl
 
-    for role, said in given.items():
+    unknown = options.unknown
+    for role, said in options.columns.items():
         if role != "user" and said is not None:
             raise DataError(
                 f"a wide table has no column for the {role}",
                 f"leave out {role}=..., or wide=True",
             )
-    table = read_everything(source, WideColumns(), options)
-    user_at = _user_position(table, given.get("user"))
+    table = read_table(source, WideColumns(), options)
+    user_at = _user_position(table, options.user)
     item_at = [at for at in range(len(table.names)) if at != user_at]
     values = np.stack([_numbers(table, at) for at in item_at], axis=1)  # (rows, items), NaN where a cell is empty
     known = ~np.isnan(values)
@@ -63,7 +65,7 @@ def read_wide(source: object, given: Given, unknown: float | None, options: Text
         _refuse_unsaid(values[rated], table)
     if user_at is None and _counts_the_others(values[:, 0], known[:, 1:]):
         item_at, values, known = item_at[1:], values[:, 1:], known[:, 1:]
-    elif user_at is None and given.get("user") != "":
+    elif user_at is None and options.user != "":
         user_at, item_at, values, known = 0, item_at[1:], values[:, 1:], known[:, 1:]
         _refuse_repeated_users(table)
     if not known.any():

@@ -54,10 +54,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cofill import __version__
 from cofill.arrays import Longs
 from cofill.data.attributes import Attributes
-from cofill.data.cells import checked_scale
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features
 from cofill.data.ratings import Scale
+from cofill.data.reading import checked_scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing

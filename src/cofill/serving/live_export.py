@@ -14,9 +14,10 @@ import numpy.typing as npt
 import polars as pl
 
 from cofill.data import cells
+from cofill.data.columns import Wanted
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
-from cofill.data.roles import Role, Wanted
+from cofill.data.reading import Role
 from cofill.data.table import Table, read_table, unpacked
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id
 from cofill.errors import DataError

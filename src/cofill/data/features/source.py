@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Longs
+from cofill.data.columns import ID_NAMES, normalised, recognised
 from cofill.data.features.columns import Cells, ReadableColumn
 from cofill.data.features.kind import Kind, TermKind
-from cofill.data.roles import ID_NAMES, normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, quoted

@@ -7,7 +7,6 @@ columns, decimal commas, how times are written. A later line that contradicts th
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,24 +14,18 @@ import numpy as np
 
 from cofill.data import cells
 from cofill.data.cells import CommaUse, Origin, TimeForm, TimeUse
-from cofill.data.delimited import BYTE_ORDER_MARK, SAMPLE_BYTES, Passage, cut_lines, first_layout
-from cofill.data.interaction_columns import EitherColumns
-from cofill.data.layout import TextOptions
-from cofill.data.other_formats import refuse_other_formats
+from cofill.data.columns import EitherColumns, Wanted
 from cofill.data.ratings import (
     FEW_LINES,
-    Ratings,
     Scale,
     Spread,
-    check_reading,
     only_zeros,
-    refuse_unknown_alone,
     usual_scale,
     warn_of_unusual,
     warn_of_zeros,
     zeros_in,
 )
-from cofill.data.roles import Given, Wanted
+from cofill.data.reading import ReadOptions
 from cofill.data.table import (
     JSON_BYTES,
     PARQUET,
@@ -43,7 +36,9 @@ from cofill.data.table import (
     from_frame,
     is_json_lines,
     is_packed,
+    refuse_other_formats,
 )
+from cofill.data.text import BYTE_ORDER_MARK, SAMPLE_BYTES, cut_lines, first_layout
 from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
@@ -87,20 +82,12 @@ class Pieces:
     """One reading of a file or a folder of Parquet files, with the arguments of `Ratings.read`."""
 
     def __init__(self, path: Path, piece_bytes: int, piece_rows: int, reading: Mapping[str, Any]) -> None:
-        call = signature(Ratings.read).bind(path, **reading)
-        call.apply_defaults()
-        asked = call.arguments
-        check_reading(asked["skip_bad_lines"], asked["zero_means"])
-        refuse_unknown_alone(asked["unknown"], asked["wide"])
+        options = ReadOptions.of(**reading)
         self._path, self._name = path, str(path)
         self._piece_bytes, self._piece_rows = piece_bytes, piece_rows
-        self._zero_means = asked["zero_means"]
-        self._options = TextOptions(asked["separator"], asked["header"], asked["encoding"], 0)
-        self._limits = None if asked["scale"] is None else cells.checked_scale(asked["scale"])
-        given: Given = {role: asked[role] for role in ("user", "item", "time", "title")}
-        rating = asked["rating"]
-        self._wanted = EitherColumns(given) if rating is None else Wanted({**given, "rating": rating})
-        self._named = asked["user"] is not None or asked["item"] is not None
+        self._options, self._limits, self._zero_means = options, options.scale, options.zero_means
+        self._wanted = EitherColumns(options.columns) if options.rating is None else Wanted(options.columns)
+        self._named = options.user is not None or options.item is not None
         self._by_position = False
         self._decimal: bool | None = None
         self._form: TimeForm | None = None
@@ -138,12 +125,11 @@ class Pieces:
                 piece = b"".join(lines)
                 if layout is None:
                     piece, ends = piece.removeprefix(BYTE_ORDER_MARK), file.tell() == size
-                    layout = first_layout(piece, 0, ends, self._name, self._wanted, self._options, trailing=False)
+                    layout = first_layout(piece, ends, self._name, self._wanted, self._options, trailing=False)
                 if file.tell() == size:
                     piece = piece.rstrip(b"\r\n") + b"\n"  # blank lines at the end mean nothing
                 if piece.strip():
-                    passage = Passage(self._name, self._wanted, self._options, line)
-                    cut = cut_lines(piece, 0, layout, passage)
+                    cut = cut_lines(piece, layout, self._name, self._wanted, self._options, line)
                     yield Table(cut.columns, cut.origin, True, cut.headed), file.tell() / size
                 line += len(lines)
 

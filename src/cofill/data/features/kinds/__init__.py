@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from cofill.data.columns import USUAL_NAMES, normalised
 from cofill.data.features.columns import Cells, Coded, ReadableColumn
 from cofill.data.features.kind import Kind, Learn
 from cofill.data.features.kinds.category import Category
@@ -20,7 +21,6 @@ from cofill.data.features.kinds.tags import Tags
 from cofill.data.features.kinds.text import Text
 from cofill.data.features.kinds.vectors import Vectors
 from cofill.data.features.source import WholeSource
-from cofill.data.roles import USUAL_NAMES, normalised
 
 TABLE = "table"
 NAMES_AN_ADDRESS = re.compile(r"zip|postal|postcode|phone|e-?mail|url$|link$", re.IGNORECASE)

@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field, StrictStr
 
 from cofill.arrays import Doubles
+from cofill.data.columns import USUAL_NAMES, normalised
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, legible, misplaced
 from cofill.data.features.kind import Learn, TermKind
 from cofill.data.features.kinds.number import are_foreign_ids
-from cofill.data.roles import USUAL_NAMES, normalised
 from cofill.errors import quoted
 
 if TYPE_CHECKING:

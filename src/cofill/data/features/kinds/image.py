@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cofill.data.columns import normalised
 from cofill.data.features.columns import Cells, Coded, ReadableColumn, legible, misplaced
 from cofill.data.features.kind import Kind, Learn, Summary
 from cofill.data.features.kinds.number import MOST
-from cofill.data.roles import normalised
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from cofill.arrays import Floats
+from cofill.data.columns import normalised, recognised
 from cofill.data.features.columns import misplaced
 from cofill.data.features.kinds.tags import (
     COUNT_NAMES,
@@ -18,7 +19,6 @@ from cofill.data.features.kinds.tags import (
     weights_in,
 )
 from cofill.data.features.source import Fitted, Reading, counted_matrix, listed
-from cofill.data.roles import normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError

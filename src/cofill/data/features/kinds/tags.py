@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Floats, Longs
+from cofill.data.columns import normalised, recognised
 from cofill.data.features.columns import Cells, Mismatch, ReadableColumn, Weighted, legible, misplaced, shortened
 from cofill.data.features.kind import TermKind, TermNames
 from cofill.data.features.kinds.number import parse_number
@@ -23,7 +24,6 @@ from cofill.data.features.source import (
     no_id,
     refuse_other_side,
 )
-from cofill.data.roles import normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, quoted
