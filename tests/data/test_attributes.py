@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from cofill import Features
 from cofill.data.attributes import AttributeColumn, Attributes
 from cofill.data.features.kind import MOST_VALUES
-from cofill.data.features.kinds.tags import MOST_TAGS
-from cofill.data.features.kinds.text import LONGEST_TEXT
+from cofill.data.features.kinds import LONGEST_TEXT
+from cofill.data.features.lists import MOST_TAGS
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import UnknownIdError, UnknownValueError
 from tests.bad_input import Said, refusal

@@ -14,7 +14,7 @@ import cofill
 from cofill import CFN, Recommender
 from cofill.cli import main
 from cofill.data.attributes import AttributeColumn, Attributes
-from cofill.data.features import Features, Kind, ReadableColumn, kinds
+from cofill.data.features import Features, Kind, ReadableColumn, lists
 from cofill.data.features.columns import Cells, Coded, misplaced
 from cofill.data.features.kind import Learn
 from cofill.errors import DataError
@@ -80,7 +80,7 @@ FILMS = pl.DataFrame(
 
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "KINDS", [RunningTime, *kinds.KINDS])  # the one entry
+    monkeypatch.setattr(lists, "KINDS", [RunningTime, *lists.KINDS])  # the one entry
 
 
 @pytest.fixture
@@ -152,15 +152,8 @@ def test_a_card_of_a_kind_that_is_gone(films: Features) -> None:
         Features.restored(card, arrays, films.ids)
 
 
-def test_every_kind_is_the_module_of_its_name() -> None:
-    here = Path(kinds.__file__).parent
-    told = [kind for kind in kinds.KINDS if kind.used or kind.types()]  # all but what is skipped
-    assert {kind.called for kind in told} == {path.stem for path in here.glob("[a-z]*.py")}
-    assert all(kind.__module__ == f"{kinds.__name__}.{kind.called}" for kind in told)
-
-
 def test_nobody_else_compares_the_names_of_kinds() -> None:
-    names = "|".join(kind.called for kind in kinds.KINDS)
+    names = "|".join(kind.called for kind in lists.KINDS)
     compared = re.compile(rf"""kind\)? (==|!=|in|not in) \(?(None, )?["'](table|{names})["']""")
     root = Path(cofill.__file__).parent
     found = [path for path in root.rglob("*.py") if compared.search(path.read_text(encoding="utf-8"))]

@@ -9,8 +9,7 @@ from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import FeatureReading, Side, add_feature_reading, show_features
 from cofill.data import datasets
-from cofill.data.features.kinds import TABLE, source_kinds
-from cofill.data.features.kinds.links import Links
+from cofill.data.features.lists import TABLE, Links, source_kinds
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:

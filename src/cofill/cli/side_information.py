@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from cofill.cli.options import count, name_or_position
 from cofill.cli.output import note, print_table
 from cofill.data.described import SideInformation
-from cofill.data.features.kinds import TABLE, column_kinds, whole_sources
+from cofill.data.features.lists import TABLE, column_kinds, whole_sources
 from cofill.data.text import UTF_16
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError

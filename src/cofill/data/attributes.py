@@ -9,7 +9,7 @@ import numpy as np
 
 from cofill.arrays import Bools, Ints
 from cofill.data.features.columns import Mismatch, ReadableColumn
-from cofill.data.features.kinds import kind_called, readable_kinds
+from cofill.data.features.lists import kind_called, readable_kinds
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, Place, UnknownValueError, quoted
 

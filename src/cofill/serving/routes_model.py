@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from cofill.config import Networks, Settings
 from cofill.data.attributes import AttributeColumn
-from cofill.data.features.kinds import readable_kinds
+from cofill.data.features.lists import readable_kinds
 from cofill.serving.database import Store
 from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel, Variant

@@ -4,7 +4,7 @@ file, frame, tuples -> reading -> columns -> kinds -> source -> features -> desc
                                                |
                                   what items are in words -> attributes
 
-A kind of side information is one module in `kinds/`: number, flag, category, several, date, text, tags, links, vectors.
+A kind of side information is one class: those of columns are in `kinds`, tags, links and vectors in `lists`.
 """
 
 from cofill.data.features.columns import ReadableColumn

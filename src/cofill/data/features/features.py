@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Floats
-from cofill.data.features import kinds
+from cofill.data.features import lists
 from cofill.data.features.columns import Cells, ReadableColumn, coded
-from cofill.data.features.kinds.vectors import is_npy
-from cofill.data.features.source import Fitted, Reading, Source, no_block
+from cofill.data.features.lists import Fitted, Reading, is_npy
+from cofill.data.features.source import Source, no_block
 from cofill.data.frames import InFrames
 from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
@@ -42,7 +42,7 @@ class FeatureReport(NamedTuple):
     @property
     def used(self) -> bool:
         """Whether a model learns from the column."""
-        return kinds.kind_called(self.kind).used
+        return lists.kind_called(self.kind).used
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,7 +188,7 @@ class Features(InFrames):
         columns = tuple(column for source in self.sources for column in source.columns)
         there = tuple(one for one in columns if one.used or all(one.name in about for about in descriptions))
         cells = {column.name: coded(about[column.name] for about in descriptions) for column in there}
-        return kinds.in_words(there, Cells(cells, np.arange(len(descriptions)), _description_error))
+        return lists.in_words(there, Cells(cells, np.arange(len(descriptions)), _description_error))
 
     def updated(self, descriptions: Mapping[Id, Mapping[str, object]], without: Iterable[Id] = ()) -> "Features":
         """The same with some ids described anew, as `encode` takes it, and without others.
@@ -238,7 +238,7 @@ class Features(InFrames):
         found, cells = _table_cells(raw, reading.id_position(raw))
         for part in self.sources:
             for column in part.used:
-                if part.kind == kinds.TABLE and column.name not in cells.columns:
+                if part.kind == lists.TABLE and column.name not in cells.columns:
                     raise DataError(
                         f"there is no column {column.name!r}, which holds {column.holds}",
                         "add it, with empty cells where it is unknown",
@@ -251,7 +251,7 @@ class Features(InFrames):
             first, last = last, last + len(part.names)
             if not any(column.name in cells.columns for column in part.used):
                 values[:, first:last] = unmentioned
-        words = kinds.in_words(tuple(column for part in self.sources for column in part.used), cells)
+        words = lists.in_words(tuple(column for part in self.sources for column in part.used), cells)
         return Features(Vocabulary(found), values, self.sources, words)
 
     def _refuse_nearly_named(self, raw: Table, cells: Cells) -> None:
@@ -332,7 +332,7 @@ class Features(InFrames):
 
 def _read_source(source: Any, kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> Fitted:
     """Features of one source."""
-    whole = kinds.whole_sources()
+    whole = lists.whole_sources()
     _check(kind, columns, reading)
     if reading.ids is not None and not is_npy(source):
         raise DataError("ids= is for .npy files", "other sources have their ids inside, or say id=... for a column")
@@ -353,8 +353,8 @@ def _read_source(source: Any, kind: str | None, columns: Mapping[str, str] | Non
 
 def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> None:
     """DataError if an argument is not valid."""
-    if kind is not None and kind not in kinds.source_kinds():
-        raise DataError(f"there is no kind {kind!r} of features", f"the kinds are {', '.join(kinds.source_kinds())}")
+    if kind is not None and kind not in lists.source_kinds():
+        raise DataError(f"there is no kind {kind!r} of features", f"the kinds are {', '.join(lists.source_kinds())}")
     if reading.about not in (None, "user", "item"):
         raise DataError(f"about={reading.about!r} is no side", "give 'user' or 'item', or leave it out")
     reduce_to = reading.reduce_to
@@ -362,15 +362,15 @@ def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading
         raise DataError(f"reduce_to={reduce_to!r} is no number of columns", "give 1 or more")
     if reading.name is not None and not reading.name.strip():
         raise DataError("name='' names nothing", "leave it out, or give one such as 'tags'")
-    if columns and kind not in (None, kinds.TABLE):
+    if columns and kind not in (None, lists.TABLE):
         raise DataError("columns= sets the kinds of a table's columns", f"leave it out for {kind}")
 
 
 def _guessed(raw: Table) -> str:
-    recognised = next((called for called, owner in kinds.whole_sources().items() if owner.recognised(raw)), None)
+    recognised = next((called for called, owner in lists.whole_sources().items() if owner.recognised(raw)), None)
     if recognised is None and raw.origin.name == "the tuples":
         raise DataError("tuples can be tags or links", "say which with kind='tags' or kind='links'")
-    return recognised or kinds.TABLE
+    return recognised or lists.TABLE
 
 
 def _fit_table(raw: Table, told: Mapping[str, str], reading: Reading) -> Fitted:
@@ -383,13 +383,13 @@ def _fit_table(raw: Table, told: Mapping[str, str], reading: Reading) -> Fitted:
     ordered = Cells({key: column.taken(order) for key, column in of.columns.items()}, of.rows[order], of.error)
     columns = []
     for key, column in ordered.columns.items():
-        learn = kinds.kind_called(told[key]).told(column) if key in told else kinds.judged(key, column)
+        learn = lists.kind_called(told[key]).told(column) if key in told else lists.judged(key, column)
         columns.append(learn(key, ordered, reading.reduce_to))
-    source = Source(kinds.TABLE, reading.name or raw.label, raw.names[id_at], tuple(columns), *no_block())
+    source = Source(lists.TABLE, reading.name or raw.label, raw.names[id_at], tuple(columns), *no_block())
     if source.long:
         source = source.with_block(ordered, reading.reduce_to)
     _refuse_clash(source.names, raw.origin.name)
-    return Fitted(ids, source.encoded(of, new=False), source, kinds.in_words(source.columns, of))
+    return Fitted(ids, source.encoded(of, new=False), source, lists.in_words(source.columns, of))
 
 
 def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
@@ -424,8 +424,8 @@ def _check_columns(told: Mapping[str, str], raw: Table, id_at: int) -> None:
         if column == raw.names[id_at]:
             raise DataError(f"{column!r} is the column of the ids", "it has no kind", where=raw.origin.name)
         raw.position(column, "columns")
-        if kind not in kinds.column_kinds():
-            known = ", ".join(kinds.column_kinds())
+        if kind not in lists.column_kinds():
+            known = ", ".join(lists.column_kinds())
             raise DataError(
                 f"column {column!r} cannot be of kind {kind!r}", f"the kinds are {known}", where=raw.origin.name
             )
@@ -442,9 +442,9 @@ def _refuse_clash(names: Sequence[str], label: str) -> None:
 
 
 def _restored_source(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Source:
-    if card["kind"] not in kinds.source_kinds():
+    if card["kind"] not in lists.source_kinds():
         raise ValueError(f"features: there is no source of kind {card['kind']!r}")
-    return Source.restored(card, [kinds.restored(column) for column in card["columns"]], arrays)
+    return Source.restored(card, [lists.restored(column) for column in card["columns"]], arrays)
 
 
 def _loosely(name: str) -> str:

@@ -1,7 +1,7 @@
 """A kind of side information: how its cells are detected, learned, encoded, displayed and filtered.
 
-A kind is a subclass of `Kind` in a module below `kinds/`, and an entry in the list there. An instance is one column as
-it was learned. What needs nothing learned are class methods: to judge, to learn, and to filter cells in words.
+A kind is a subclass of `Kind` in `kinds` or `lists`, and an entry in the list there. An instance is one column as it
+was learned. What needs nothing learned are class methods: to judge, to learn, and to filter cells in words.
 """
 
 import difflib
@@ -132,7 +132,16 @@ class Kind(BaseModel):
 
     def words(self, of: Cells) -> ReadableColumn | None:
         """The cells of this column in readable form; None if there is no such form."""
-        return None
+        import polars as pl
+
+        if not self.types():
+            return None
+        found = of.parsed(self.name, self.in_words)
+        return ReadableColumn(self.called, pl.Series(found, dtype=self.types()[0])).taken(of.columns[self.name].codes)
+
+    def in_words(self, value: Any) -> Any:
+        """One cell in readable form, of kinds that have `types`; None if it is as good as missing."""
+        return value
 
     def also_in_words(self, of: Cells) -> Mapping[str, ReadableColumn]:
         """What else titles say, by the name of the column that it becomes, unless there is one of that name."""

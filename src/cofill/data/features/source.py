@@ -4,29 +4,22 @@ Columns of many terms are reduced together: (ids, terms) @ (terms, width), by a 
 """
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Longs
-from cofill.data.columns import ID_NAMES, normalised, recognised
-from cofill.data.features.columns import Cells, ReadableColumn
+from cofill.data.features.columns import Cells
 from cofill.data.features.kind import Kind, TermKind
-from cofill.data.table import Table
-from cofill.data.vocabulary import Id
-from cofill.errors import DataError, quoted
+from cofill.errors import quoted
 
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
 
-About = Literal["user", "item"] | None
-"""Whose ids a source has; None if nobody has said so."""
 # Up to this many rows or columns, all products of two of them are found at once; beyond, vectors one by one.
 SMALL_SIDE = 1000
 # Directions that are weaker than this, relative to the strongest, are rounding errors.
@@ -181,109 +174,6 @@ class Source:
 def no_block() -> tuple[Floats, Floats]:
     """Base and weights of a source without a reduced block."""
     return np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
-
-
-class Fitted(NamedTuple):
-    """A fitted source: its ids, their features, and how to encode others."""
-
-    ids: list[Id]
-    values: Floats
-    source: Source
-    readable: Mapping[str, ReadableColumn] = MappingProxyType({})
-    """What the columns say in words, in the order of the ids."""
-
-
-class Reading(NamedTuple):
-    """The caller's options for reading a source."""
-
-    id: str | int | None
-    ids: Any
-    name: str | None
-    reduce_to: int
-    both_ways: bool
-    about: About
-    layout: Mapping[str, Any]
-    """How a text file is read."""
-
-    def id_position(self, raw: Table) -> int:
-        """Where the ids of a table stand."""
-        if self.id is not None:
-            return raw.position(self.id, "id")
-        if raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names))):
-            return 0
-        plain = [normalised(name) for name in raw.names]
-        if "id" in plain:
-            return plain.index("id")
-        found = [position for position, name in enumerate(plain) if name in ID_NAMES]
-        if self.about is not None and found:
-            found = sorted(recognised(raw.names)[self.about])
-            if not found:
-                refuse_other_side(raw, self.about)
-        if not found and not raw.headed:
-            return 0
-        if not found:
-            raise no_id(raw)
-        if len(found) > 1 and found[0] != 0:
-            both = " and ".join(quoted(raw.names[position]) for position in found[:2])
-            choice = f"choose one with id={raw.names[found[0]]!r}"
-            raise DataError(f"{both} could both be the id", choice, where=raw.origin.name)
-        return found[0]
-
-
-def no_id(raw: Table) -> DataError:
-    """The error about a table whose id column cannot be found."""
-    return DataError(
-        f"no column is recognised as the id; found {listed(raw.names)}",
-        "say which with id=..., by name or position from 0",
-        where=raw.origin.name,
-    )
-
-
-def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
-    """DataError if a column has a usual name of the other side's ids; to be asked if none has one of this side."""
-    other: Literal["user", "item"] = "item" if about == "user" else "user"
-    found = recognised(raw.names)[other]
-    if found:
-        raise DataError(
-            f"it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds ids of {other}s",
-            f"swap the files of {about}s and {other}s, or rename the column to {about!r}",
-            where=raw.origin.name,
-        )
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names of columns."""
-    shown = ", ".join(quoted(name) for name in names[:12])
-    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
-
-
-class WholeSource(ABC):
-    """A kind that takes a whole source, not columns of tables."""
-
-    flag_help: ClassVar[str]
-    """What such a file is, for the help of a flag; {side} is user or item."""
-    taken: ClassVar[str] = ""
-    """What is said to somebody who wants a source that `takes` to be of another kind."""
-
-    @classmethod
-    def takes(cls, source: Any, told: bool) -> bool:
-        """Whether `source`, which is not a table, is of this kind; `told`: the caller says so."""
-        return False
-
-    @classmethod
-    def fit(cls, source: Any, reading: Reading) -> Fitted:
-        """Learn from a source that `takes` accepts."""
-        raise NotImplementedError
-
-    @classmethod
-    def recognised(cls, raw: Table) -> bool:
-        """Whether a table whose kind was not given is of this kind."""
-        return False
-
-    @classmethod
-    @abstractmethod
-    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
-        """Learn from a table."""
 
 
 def _known_counts(column: TermKind, of: Cells, new: bool) -> "Matrix":

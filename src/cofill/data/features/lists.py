@@ -1,0 +1,798 @@
+"""Kinds that are whole sources: tags, links and vectors; and the list of all kinds, with detection of a column's kind.
+
+A new kind is a subclass of `Kind` in `kinds`, or of `WholeSource` too here, and an entry in `KINDS`.
+"""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, FiniteFloat
+
+from cofill.arrays import Doubles, Floats, Longs
+from cofill.data.cells import Origin
+from cofill.data.columns import ID_NAMES, USUAL_NAMES, listed, normalised, recognised
+from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, Weighted, legible, misplaced, shortened
+from cofill.data.features.kind import CLIP, Count, Kind, Learn, TermKind, TermNames
+from cofill.data.features.kinds import (
+    Category,
+    Date,
+    Flag,
+    Image,
+    Number,
+    Several,
+    Skip,
+    Text,
+    lists_in_words,
+    parse_number,
+    suggested_part,
+)
+from cofill.data.features.source import Source, counted_matrix, found_in, no_block
+from cofill.data.table import Table, explained, read_raw
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError, quoted
+
+if TYPE_CHECKING:
+    from cofill.data.features.kind import Matrix
+
+About = Literal["user", "item"] | None
+"""Whose ids a source has; None if nobody has said so."""
+
+
+class Fitted(NamedTuple):
+    """A fitted source: its ids, their features, and how to encode others."""
+
+    ids: list[Id]
+    values: Floats
+    source: Source
+    readable: Mapping[str, ReadableColumn] = MappingProxyType({})
+    """What the columns say in words, in the order of the ids."""
+
+
+class Reading(NamedTuple):
+    """The caller's options for reading a source."""
+
+    id: str | int | None
+    ids: Any
+    name: str | None
+    reduce_to: int
+    both_ways: bool
+    about: About
+    layout: Mapping[str, Any]
+    """How a text file is read."""
+
+    def id_position(self, raw: Table) -> int:
+        """Where the ids of a table stand."""
+        if self.id is not None:
+            return raw.position(self.id, "id")
+        if raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names))):
+            return 0
+        plain = [normalised(name) for name in raw.names]
+        if "id" in plain:
+            return plain.index("id")
+        found = [position for position, name in enumerate(plain) if name in ID_NAMES]
+        if self.about is not None and found:
+            found = sorted(recognised(raw.names)[self.about])
+            if not found:
+                refuse_other_side(raw, self.about)
+        if not found and not raw.headed:
+            return 0
+        if not found:
+            raise no_id(raw)
+        if len(found) > 1 and found[0] != 0:
+            both = " and ".join(quoted(raw.names[position]) for position in found[:2])
+            choice = f"choose one with id={raw.names[found[0]]!r}"
+            raise DataError(f"{both} could both be the id", choice, where=raw.origin.name)
+        return found[0]
+
+
+def no_id(raw: Table) -> DataError:
+    """The error about a table whose id column cannot be found."""
+    return DataError(
+        f"no column is recognised as the id; found {listed(raw.names)}",
+        "say which with id=..., by name or position from 0",
+        where=raw.origin.name,
+    )
+
+
+def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
+    """DataError if a column has a usual name of the other side's ids; to be asked if none has one of this side."""
+    other: Literal["user", "item"] = "item" if about == "user" else "user"
+    found = recognised(raw.names)[other]
+    if found:
+        raise DataError(
+            f"it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds ids of {other}s",
+            f"swap the files of {about}s and {other}s, or rename the column to {about!r}",
+            where=raw.origin.name,
+        )
+
+
+class WholeSource(ABC):
+    """A kind that takes a whole source, not columns of tables."""
+
+    flag_help: ClassVar[str]
+    """What such a file is, for the help of a flag; {side} is user or item."""
+    taken: ClassVar[str] = ""
+    """What is said to somebody who wants a source that `takes` to be of another kind."""
+
+    @classmethod
+    def takes(cls, source: Any, told: bool) -> bool:
+        """Whether `source`, which is not a table, is of this kind; `told`: the caller says so."""
+        return False
+
+    @classmethod
+    def fit(cls, source: Any, reading: Reading) -> Fitted:
+        """Learn from a source that `takes` accepts."""
+        raise NotImplementedError
+
+    @classmethod
+    def recognised(cls, raw: Table) -> bool:
+        """Whether a table whose kind was not given is of this kind."""
+        return False
+
+    @classmethod
+    @abstractmethod
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
+        """Learn from a table."""
+
+
+# Tags, and what lists of tags and lists of links have in common
+
+COUNT_NAMES = frozenset({"count", "counts", "weight", "n", "number", "frequency", "times", "relevance"})
+TAG_NAMES = ("tag", "tags", "keyword", "term", "label", "word", "genre")
+# Of tags that are counted or weighed, an id may have a thousand.
+MOST_TAGS = 50
+
+
+def parse_tags(value: object) -> dict[str, float]:
+    """Tags in lower case with their counts: funny|space, a list of tags, or a mapping of tags to counts."""
+    counts: dict[str, float] = {}
+    for term, count in parse_weighted(value, "tags: a list, a mapping of tags to counts, or 'a|b'"):
+        if not isinstance(term, str):
+            raise misplaced(term, "a tag, which is text,")
+        if count < 0:
+            raise misplaced(count, f"the count of the tag {term!r}, 0 or more,")
+        tag = term.strip().lower()
+        if tag and count:
+            counts[tag] = counts.get(tag, 0.0) + count
+    return counts
+
+
+class Listed(TermKind, WholeSource):
+    """A kind whose sources are lists of an id and one of its terms, perhaps with a weight."""
+
+    in_tables: ClassVar[bool] = False
+    weighs: ClassVar[str]
+    """What the numbers in such a list are called."""
+
+    terms: TermNames
+
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        return tuple(map(str, self.terms))
+
+    @property
+    def belongs(self) -> str:
+        return f"{self.holds} with '|' between them"
+
+    def suggested(self) -> str | None:
+        return suggested_part(self.terms, "|")
+
+    @classmethod
+    def fit_terms(
+        cls, name: str, ids: Sequence[Id], terms: Sequence[Any], counts: "Matrix", reduce_to: int, label: str
+    ) -> Fitted:
+        """Learn from how often each id (in its row) has each term (in its column), both in ascending order."""
+        found = found_in(counts)
+        kept = np.flatnonzero(found > 1)
+        kept = kept if len(kept) else np.flatnonzero(found)
+        if not len(kept):
+            raise DataError(f"all {cls.weighs} are 0", "there is nothing to learn", where=label)
+        column = cls(
+            name=name,
+            kind=cls.called,
+            distinct=int(np.count_nonzero(found)),
+            example=shortened(str(terms[int(kept[0])])),
+            missing=int(np.count_nonzero(np.diff(counts.indptr) == 0)),
+            terms=tuple(terms[place] for place in kept.tolist()),
+        )
+        weights = np.ones(len(kept), np.float32)
+        matrix = column.weighed(counts[:, kept], weights)
+        source = Source(cls.called, name, None, (column,), no_block()[0], weights).reduced([matrix], reduce_to)
+        values = (matrix @ source.base.astype(np.float64)).astype(np.float32)
+        return Fitted(list(ids), values, source)
+
+
+class Tags(Listed):
+    """Lines of id, tag[, count], or a sparse matrix of counts."""
+
+    called: ClassVar[str] = "tags"
+    holds: ClassVar[str] = "tags"
+    weighs: ClassVar[str] = "counts"
+    flag_help: ClassVar[str] = "a list of {side}, tag[, count]"
+    taken: ClassVar[str] = "a sparse matrix is read as tags; leave kind= out"
+
+    def counted(self, value: Any) -> dict[Any, float]:
+        return dict(parse_tags(value))
+
+    def weighed(self, counts: "Matrix", weights: Floats) -> "Matrix":
+        matrix = counts.astype(np.float64)
+        matrix.data = np.log1p(matrix.data)
+        return matrix
+
+    def words(self, of: Cells) -> ReadableColumn:
+        """The tags of each cell that are counted most, the most counted first."""
+
+        def read(value: object) -> list[str]:
+            counts = parse_tags(value)
+            return [legible(tag) for tag in sorted(counts, key=lambda tag: (-counts[tag], tag))[:MOST_TAGS]]
+
+        return lists_in_words(of.parsed(self.name, read)).taken(of.columns[self.name].codes)
+
+    @classmethod
+    def takes(cls, source: Any, told: bool) -> bool:
+        if not (isinstance(source, tuple) and len(source) == 2):
+            return False
+        from scipy.sparse import issparse
+
+        return bool(issparse(source[1]))
+
+    @classmethod
+    def fit(cls, source: Any, reading: Reading) -> Fitted:
+        """From ids and a sparse matrix (ids, terms) of counts, whose terms are called 0, 1, 2..."""
+        ids, matrix = list(source[0]), source[1]
+        order = Vocabulary(ids)
+        if len(order) != matrix.shape[0]:
+            raise DataError(
+                f"the sparse matrix has {matrix.shape[0]} rows and {len(order)} ids", "give one id for each row"
+            )
+        entries = matrix.tocoo()
+        values = np.asarray(entries.data, np.float64)
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise DataError("the sparse matrix has entries that are negative, NaN or infinite", "counts are 0 or more")
+        kept, known, ranks = ascending(order.ids)
+        # Terms stand in the order of their names, as those of a file do.
+        terms = sorted(str(term) for term in range(matrix.shape[1]))
+        place = np.zeros(len(terms), np.int64)
+        place[[int(term) for term in terms]] = np.arange(len(terms))
+        counts = counted_matrix(ranks[entries.row], place[entries.col], values, (len(known), len(terms)))
+        name = reading.name or cls.called
+        return in_order(cls.fit_terms(name, known, terms, counts, reading.reduce_to, "the sparse matrix"), kept)
+
+    @classmethod
+    def recognised(cls, raw: Table) -> bool:
+        return raw.headed and any(normalised(name) == "tag" for name in raw.names)
+
+    @classmethod
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
+        roles, name = _tag_roles(raw, reading), reading.name or cls.called
+        ids, tags = raw.ids(roles.id)[0], raw.columns[roles.other]
+        counts = weights_in(raw, roles.weight, "a number from 0 on", lambda count: count >= 0.0)
+        lists = next((row for row, tag in enumerate(tags) if isinstance(tag, (list, dict))), None)
+        if lists is not None:
+            raise raw.error(
+                *(lists, raw.names[roles.other], f"found {quoted(tags[lists])} where one tag belongs"),
+                "give each tag a row of its own, or read a column of lists with kind='table'",
+            )
+        appearing, codes = _numbered(tags)
+        cleaned = [_tag(raw, roles.other, tag) for tag in appearing]
+        terms = sorted({tag for tag in cleaned if tag})
+        if not terms:
+            column = quoted(raw.names[roles.other])
+            raise DataError(f"there is no tag in column {column}", "pass id, tag[, count]", where=raw.origin.name)
+        place = {tag: at for at, tag in enumerate(terms)}
+        places = np.array([place.get(tag, -1) for tag in cleaned], np.int64)[codes]
+        there = places >= 0
+        order, known, rows = ascending(ids)
+        matrix = counted_matrix(rows[there], places[there], counts[there], (len(known), len(terms)))
+        fitted = cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name)
+        return in_order(fitted._replace(readable={name: _most_counted(terms, matrix)}), order)
+
+
+def _most_counted(terms: Sequence[str], counts: "Matrix") -> ReadableColumn:
+    """Of each row of counts (ids, terms) the tags that are counted most, the most counted first."""
+    rows = []
+    for begin, end in zip(counts.indptr[:-1].tolist(), counts.indptr[1:].tolist(), strict=True):
+        order = np.lexsort((counts.indices[begin:end], -counts.data[begin:end]))[:MOST_TAGS]
+        rows.append([legible(terms[term]) for term in counts.indices[begin:end][order].tolist()])
+    return lists_in_words(rows)
+
+
+def _tag(raw: Table, at: int, tag: object) -> str:
+    """A tag as it counts; empty if there is none."""
+    if tag is None:
+        return ""
+    if not isinstance(tag, str):
+        raise raw.error(
+            *(list(raw.columns[at]).index(tag), raw.names[at], str(misplaced(tag, "a tag, which is text,"))),
+            "convert the column, or say which is which with id=...",
+        )
+    return tag.strip().lower()
+
+
+class Roles(NamedTuple):
+    """Which column is which: the id, the tag or the other id, and the count or weight, if there is one."""
+
+    id: int
+    other: int
+    weight: int | None
+
+
+def _tag_roles(raw: Table, reading: Reading) -> Roles:
+    width, about = len(raw.names), reading.about
+    if not raw.headed and raw.names[0] == "column 1":
+        of_four = (0, 2, None) if about == "user" else (1, 2, None)
+        layout = "id, tag[, count] or user, id, tag, time"
+        return roles_by_position(raw, reading, {2: (0, 1, None), 3: (0, 1, 2), 4: of_four}, layout)
+    usual = recognised(raw.names)
+    plain = [normalised(name) for name in raw.names]
+    if reading.id is not None:
+        id_at = raw.position(reading.id, "id")
+    else:
+        named = usual[about or "item"] or [at for at in range(width) if plain[at] == "id"]
+        if not named and about is not None:
+            refuse_other_side(raw, about)
+        named = named or usual["user"]
+        if not named:
+            raise no_id(raw)
+        id_at = named[0]
+    count = next((at for at in range(width) if plain[at] in COUNT_NAMES and at != id_at), None)
+    left = [at for at in range(width) if at not in (id_at, count, *usual["user"], *usual["time"], *usual["item"])]
+    called = [at for wanted in TAG_NAMES for at in left if plain[at] == wanted]
+    if not called and len(left) != 1:
+        raise DataError(
+            f"cannot tell which column holds the tags; found {listed(raw.names)}",
+            "call it 'tag'",
+            where=raw.origin.name,
+        )
+    return Roles(id_at, (called or left)[0], count)
+
+
+# What lists of tags and lists of links have in common.
+
+
+def parse_weighted(value: object, belongs: str) -> list[tuple[object, float]]:
+    """The terms of a cell, each with its weight: a|b, a list, a mapping to weights, or one integer."""
+    if isinstance(value, Weighted):
+        weights = [(term, parse_number(weight)) for term, weight in value]
+        return [(term, weight) for term, weight in weights if weight is not None]
+    if isinstance(value, str):
+        return [(part, 1.0) for part in value.split("|") if part.strip()]
+    if isinstance(value, tuple):
+        return [(part, 1.0) for part in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [(value, 1.0)]
+    raise misplaced(value, belongs)
+
+
+def roles_by_position(
+    raw: Table, reading: Reading, known: dict[int, tuple[int, int, int | None]], layout: str
+) -> Roles:
+    """Which is which among columns without names, by how many there are."""
+    width = len(raw.names)
+    if width not in known:
+        raise DataError(
+            f"{width} {('column' if width == 1 else 'columns')} without names", f"pass {layout}", where=raw.origin.name
+        )
+    roles = Roles(*known[width])
+    if reading.id is None:
+        return roles
+    id_at = raw.position(reading.id, "id")
+    if id_at == roles.other or id_at == roles.weight:
+        if width == 2:
+            return Roles(id_at, 1 - id_at, None)
+        raise DataError(
+            f"id={reading.id!r}, but columns without names are {layout}",
+            "name them with names=...",
+            where=raw.origin.name,
+        )
+    return roles._replace(id=id_at)
+
+
+def weights_in(raw: Table, at: int | None, belongs: str, is_usual: Callable[[float], bool]) -> Doubles:
+    """(n,): the numbers of a column, or ones without one."""
+    if at is None:
+        return np.ones(raw.height)
+    found = np.empty(raw.height)
+    for row, cell in enumerate(raw.columns[at]):
+        try:
+            number = parse_number(cell.strip() if isinstance(cell, str) else cell)
+            if number is None or not is_usual(number):
+                raise misplaced(cell, belongs)
+        except Mismatch as problem:
+            raise raw.error(row, raw.names[at], str(problem), "correct or remove it") from problem
+        found[row] = number
+    return found
+
+
+def ascending(ids: Sequence[Any]) -> tuple[list[Any], list[Any], Longs]:
+    """The different ids as they appear, the same in ascending order, and the place of each (n,) in the latter."""
+    appearing, codes = _numbered(ids)
+    in_turn = sorted(appearing)
+    place = {id: at for at, id in enumerate(in_turn)}
+    return appearing, in_turn, np.array([place[id] for id in appearing], np.int64)[codes]
+
+
+def _numbered(values: Sequence[Any]) -> tuple[list[Any], Longs]:
+    """The different values as they appear, and the number of each (n,)."""
+    number_of: dict[Any, int] = {}
+    codes = np.fromiter((number_of.setdefault(value, len(number_of)) for value in values), np.int64, len(values))
+    return list(number_of), codes
+
+
+def in_order(fitted: Fitted, ids: Sequence[Id]) -> Fitted:
+    """The same of the same ids in another order."""
+    place = {id: at for at, id in enumerate(fitted.ids)}
+    rows = np.array([place[id] for id in ids], np.int64)
+    ordered = {name: column.taken(rows) for name, column in fitted.readable.items()}
+    return Fitted(list(ids), fitted.values[rows], fitted.source, ordered)
+
+
+# Links
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
+
+
+def parse_links(value: object) -> dict[Id, float]:
+    """Ids with the weights of the links to them: 3|17, a list of ids, or a mapping of ids to weights."""
+    weights: dict[Id, float] = {}
+    for term, weight in parse_weighted(value, "links: a list of ids, or a mapping of ids to weights"):
+        if isinstance(term, bool) or not isinstance(term, (str, int)) or term == "":
+            raise misplaced(term, "an id, which is a string or an integer,")
+        if not _is_usual_weight(weight):
+            raise misplaced(weight, "a weight of ordinary size")
+        id = term.strip() if isinstance(term, str) else term
+        weights[id] = weights.get(id, 0.0) + weight
+    return weights
+
+
+class Links(Listed):
+    """Lines of id, id[, weight]."""
+
+    called: ClassVar[str] = "links"
+    holds: ClassVar[str] = "ids"
+    weighs: ClassVar[str] = "weights"
+    flag_help: ClassVar[str] = "a list of {side}, {side}[, weight]: who or what belongs together"
+
+    def counted(self, value: Any) -> dict[Any, float]:
+        return dict(parse_links(value))
+
+    def place(self, term: Id) -> int:
+        """Where an id stands in `terms`, written as a string or an integer; -1 if it is unknown."""
+        return int(self._known.find([term])[0])
+
+    @cached_property
+    def _known(self) -> Vocabulary:
+        return Vocabulary(self.terms)
+
+    def weighed(self, counts: "Matrix", weights: Floats) -> "Matrix":
+        return counts
+
+    @classmethod
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
+        roles, name = _link_roles(raw, reading), reading.name or cls.called
+        begins, ends = raw.ids(roles.id, roles.other)
+        weights = weights_in(raw, roles.weight, "a weight of ordinary size", _is_usual_weight)
+        if reading.both_ways:
+            begins, ends, weights = begins + ends, ends + begins, np.concatenate([weights, weights])
+        order, known, rows = ascending(begins)
+        _, terms, places = ascending(ends)
+        matrix = counted_matrix(rows, places, weights, (len(known), len(terms)))
+        return in_order(cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name), order)
+
+
+def _link_roles(raw: Table, reading: Reading) -> Roles:
+    if not raw.headed and raw.names[0] == "column 1":
+        return roles_by_position(raw, reading, {2: (0, 1, None), 3: (0, 1, 2)}, "id, id[, weight]")
+    plain = [normalised(name) for name in raw.names]
+    times = recognised(raw.names)["time"]
+    count = next((at for at in range(len(plain)) if plain[at] in COUNT_NAMES), None)
+    left = [at for at in range(len(plain)) if at != count and at not in times]
+    if reading.id is not None:
+        begin = raw.position(reading.id, "id")
+        left = [begin, *(at for at in left if at != begin)]
+    if len(left) != 2:
+        raise DataError(
+            f"links are id, id[, weight]; found {listed(raw.names)}",
+            "leave out the other columns",
+            where=raw.origin.name,
+        )
+    return Roles(left[0], left[1], count)
+
+
+def _is_usual_weight(weight: float) -> bool:
+    """Whether sums and products with a weight stay within the range of floats."""
+    return weight == 0.0 or LEAST_WEIGHT <= abs(weight) <= MOST_WEIGHT
+
+
+# Vectors
+
+
+def parse_vector(value: object, length: int) -> Doubles:
+    """(length,): finite numbers."""
+    parts: Any = re.split(r"[|\s]+", value) if isinstance(value, str) else value
+    if not isinstance(parts, (tuple, list)) or isinstance(parts, Weighted):
+        raise misplaced(value, f"a vector of {length} numbers")
+    if len(parts) != length:
+        raise Mismatch(f"found {len(parts)} numbers where a vector of {length} belongs")
+    found = [parse_number(part) for part in parts]
+    if any(part is None or abs(part) > np.finfo(np.float32).max for part in found):
+        raise misplaced(value, f"a vector of {length} finite numbers")
+    return np.array(found, np.float64)
+
+
+class Vectors(Kind, WholeSource):
+    """An id and its numbers."""
+
+    called: ClassVar[str] = "vectors"
+    holds: ClassVar[str] = "a vector"
+    in_tables: ClassVar[bool] = False
+    flag_help: ClassVar[str] = "a Parquet file with a vector for each {side}, such as an embedding"
+    taken: ClassVar[str] = "the source holds vectors; pass kind='vectors', or another source"
+
+    spread: Annotated[FiniteFloat, Field(ge=0.0)] = 0.0
+    """What all numbers are divided by, so that a vector has length 1 on average, as other features do."""
+    length: Count = 0
+
+    @classmethod
+    def fits(cls, name: str, column: Coded) -> Learn | None:
+        return cls.learn if any(_is_vector(value) for value in column.distinct) else None
+
+    @classmethod
+    def learn(cls, name: str, of: Cells, reduce_to: int) -> Self:
+        """The vectors in a table are refused: they have a source of their own."""
+        of.parsed(name, _refuse_vector)
+        return super().learn(name, of, reduce_to)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}[{position}]" for position in range(self.length))
+
+    def numbers(self, value: Any) -> Doubles:
+        return np.clip(parse_vector(value, self.length) / (self.spread or 1.0), -CLIP, CLIP)
+
+    @property
+    def belongs(self) -> str:
+        return f"{self.length} numbers with '|' between them"
+
+    @classmethod
+    def takes(cls, source: Any, told: bool) -> bool:
+        """{id: vector}, (ids, array), or the path of a .npy file."""
+        if isinstance(source, Mapping) or is_npy(source):
+            return True
+        pair = isinstance(source, tuple) and len(source) == 2
+        return pair and (told or (isinstance(source[1], np.ndarray) and source[1].ndim == 2))
+
+    @classmethod
+    def fit(cls, source: Any, reading: Reading) -> Fitted:
+        name = reading.name or cls.called
+        if isinstance(source, Mapping):
+            return cls._fit_mapping(source, name)
+        if not is_npy(source):
+            return cls._fit_arrays(list(source[0]), source[1], name, "the vectors")
+        path, ids = Path(source), reading.ids
+        if ids is None:
+            raise DataError(
+                "a .npy file has no ids",
+                "pass ids=..., one for each row, or the path of a file of them",
+                where=str(path),
+            )
+        array = _load_npy(path)
+        if isinstance(ids, (str, os.PathLike)):
+            raw = read_raw(ids, **reading.layout, least=1)
+            ids = raw.ids(reading._replace(id=None).id_position(raw) if len(raw.names) > 1 else 0)[0]
+        return cls._fit_arrays(list(ids), array, name, str(path))
+
+    @classmethod
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
+        """From a table with an id and either a column of vectors or a column for each number."""
+        id_at, name, label = reading.id_position(raw), reading.name or cls.called, raw.origin.name
+        ids = raw.ids(id_at)[0]
+        _refuse_repeated_ids(ids, label, raw.origin)
+        others = [at for at in range(len(raw.names)) if at != id_at]
+        if len(others) == 1 and all(isinstance(cell, (list, tuple, np.ndarray)) for cell in raw.columns[others[0]]):
+            return cls._fitted(name, ids, _stacked(ids, raw.columns[others[0]], label), label)
+        found = np.empty((raw.height, len(others)))
+        for place, at in enumerate(others):
+            for row, cell in enumerate(raw.columns[at]):
+                try:
+                    number = parse_number(cell.strip() if isinstance(cell, str) else cell)
+                except Mismatch as problem:
+                    raise raw.error(row, raw.names[at], str(problem), "correct it, or leave the id out") from problem
+                found[row, place] = np.nan if number is None else number
+        return cls._fitted(name, ids, found, label)
+
+    @classmethod
+    def _fit_mapping(cls, vectors: Mapping[Any, Any], name: str) -> Fitted:
+        label = "the vectors"
+        if not vectors:
+            raise DataError("there are none", "pass at least one, such as {42: [0.1, 0.7]}", where=label)
+        return cls._fit_arrays(list(vectors), _stacked(list(vectors), list(vectors.values()), label), name, label)
+
+    @classmethod
+    def _fit_arrays(cls, ids: Sequence[Any], array: Any, name: str, label: str) -> Fitted:
+        """From an array (n, d) and an id for each of its rows."""
+        ids = [id.item() if isinstance(id, np.generic) else id for id in ids]
+        array = np.asarray(array)
+        if array.ndim != 2 or array.dtype.kind not in "iufb":
+            raise DataError(
+                f"found an array of shape {array.shape} and type {array.dtype}",
+                "pass numbers of shape (ids, length)",
+                where=label,
+            )
+        if len(ids) != len(array):
+            raise DataError(
+                f"{len(ids)} ids for {len(array)} rows", "give one id for each row, in the same order", where=label
+            )
+        if not len(array):
+            raise DataError("there are no vectors", "each id needs one", where=label)
+        _refuse_repeated_ids(ids, label)
+        return cls._fitted(name, Vocabulary(ids).ids, array.astype(np.float64), label)
+
+    @classmethod
+    def _fitted(cls, name: str, ids: Sequence[Id], vectors: Doubles, label: str) -> Fitted:
+        """From vectors (n, d)."""
+        if not vectors.shape[1]:
+            raise DataError("the vectors are empty", "each needs at least one number", where=label)
+        with np.errstate(over="ignore"):
+            values = vectors.astype(np.float32)
+        if not np.isfinite(values).all():
+            row, at = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
+            raise DataError(
+                f"the vector of the id {quoted(ids[row])} has {vectors[row, at]} at position {at}",
+                "every number must be finite: correct it, or leave the id out",
+                where=label,
+            )
+        with np.errstate(over="ignore"):
+            spread = float(np.sqrt((vectors**2).sum(1).mean()))
+        if not np.isfinite(spread):
+            raise DataError(
+                f"the vectors have numbers up to {np.abs(vectors).max():.3g}", "divide them by that", where=label
+            )
+        spread = spread or 1.0
+        length = values.shape[1]
+        example = f"{values[0, 0]:.4g}, ..." if length > 1 else f"{values[0, 0]:.4g}"
+        about: dict[str, Any] = {"name": name, "kind": cls.called, "distinct": None, "missing": 0, "example": example}
+        column = cls(**about, length=length, spread=spread)
+        scaled = np.clip(vectors / spread, -CLIP, CLIP).astype(np.float32)
+        return Fitted(list(ids), scaled, Source(cls.called, name, None, (column,), *no_block()))
+
+
+def is_npy(source: object) -> bool:
+    """Whether `source` is the path of a .npy file."""
+    return isinstance(source, (str, os.PathLike)) and Path(source).suffix == ".npy"
+
+
+def _is_vector(value: object) -> bool:
+    """Whether a cell is a list of numbers of which some have a point; one of integers may be one of categories."""
+    if not isinstance(value, tuple) or isinstance(value, Weighted):
+        return False
+    there = [part for part in value if part is not None]
+    numbers = all(isinstance(part, (int, float)) and not isinstance(part, bool) for part in there)
+    return numbers and any(isinstance(part, float) for part in there)
+
+
+def _refuse_vector(value: object) -> None:
+    if _is_vector(value):
+        raise Mismatch(
+            f"found {quoted(value)}, a vector, where categories belong",
+            "read vectors with kind='vectors', or leave the column out",
+        )
+
+
+def _refuse_repeated_ids(ids: Sequence[Any], label: str, origin: Origin | None = None) -> None:
+    """DataError that names an id which stands in two rows."""
+    place = origin or Origin(label)
+    first_of: dict[Any, int] = {}
+    for row, id in enumerate(ids):
+        first = first_of.setdefault(id, row)
+        if first != row:
+            both = f"in {place.unit} {place.line(first)} and in {place.unit} {place.line(row)}"
+            raise DataError(f"the id {quoted(id)} is {both}", "keep one of them", where=label)
+
+
+def _load_npy(path: Path) -> npt.NDArray[Any]:
+    """The array in a .npy file. Objects in it, which would have to be unpickled, are refused."""
+    with explained(path, "the .npy file"):
+        try:
+            return np.asarray(np.load(path, allow_pickle=False))
+        except (ValueError, EOFError) as error:
+            if "allow_pickle" in str(error) or "pickle" in str(error).lower():
+                raise DataError(
+                    "this holds Python objects or is no .npy file",
+                    "save plain numbers with np.save(path, array.astype('float32'))",
+                    where=str(path),
+                ) from error
+            raise DataError(f"not a .npy file, or a broken one ({error})", "write it again", where=str(path)) from error
+
+
+def _stacked(ids: Sequence[Any], vectors: Sequence[Any], label: str) -> Doubles:
+    """Vectors of equal length as the rows of an array."""
+    rows: list[Doubles] = []
+    for id, vector in zip(ids, vectors, strict=True):
+        try:
+            row = np.asarray(vector, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"the vector of the id {quoted(id)} is {quoted(vector)}", "pass plain numbers", where=label
+            ) from error
+        if row.ndim != 1:
+            raise DataError(
+                f"the vector of the id {quoted(id)} has shape {row.shape}", "pass one dimension", where=label
+            )
+        if rows and len(row) != len(rows[0]):
+            raise DataError(
+                f"the vector of the id {quoted(id)} has {len(row)} numbers where that of {quoted(ids[0])} has "
+                f"{len(rows[0])}",
+                "give all of them the same length",
+                where=label,
+            )
+        rows.append(row)
+    return np.stack(rows)
+
+
+# All kinds
+
+TABLE = "table"
+# A column of a table is of the first kind that its cells fit.
+KINDS: list[type[Kind]] = [Tags, Links, Image, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
+
+
+def kind_called(name: str) -> type[Kind]:
+    """The kind of that name; ValueError if there is none."""
+    for kind in KINDS:
+        if kind.called == name:
+            return kind
+    raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(kind.called for kind in KINDS)}")
+
+
+def column_kinds() -> tuple[str, ...]:
+    """The kinds that a column of a table can be of."""
+    return tuple(kind.called for kind in KINDS if kind.in_tables)
+
+
+def whole_sources() -> dict[str, type[WholeSource]]:
+    """The kinds that take a whole source, not a column of a table."""
+    return {kind.called: kind for kind in KINDS if issubclass(kind, WholeSource)}
+
+
+def source_kinds() -> tuple[str, ...]:
+    """What a source can be: a table, or of a kind that has whole sources."""
+    return (TABLE, *whole_sources())
+
+
+def readable_kinds() -> tuple[str, ...]:
+    """The kinds that cells in words can be of, which are those that lists can be filtered by."""
+    return tuple(kind.called for kind in KINDS if kind.types())
+
+
+def judged(name: str, column: Coded) -> Learn:
+    """Detect how to learn a column whose kind was not given; a constant column, or one of no kind, is skipped."""
+    for kind in KINDS:
+        learn = kind.fits(name, column)
+        if learn is not None:
+            return learn
+    return Skip.learn
+
+
+def restored(card: Mapping[str, Any]) -> Kind:
+    """The column that has this card; ValueError if it has none."""
+    return kind_called(card["kind"]).model_validate(card)
+
+
+def in_words(columns: tuple[Kind, ...], of: Cells) -> dict[str, ReadableColumn]:
+    """The columns that people can read, of those that `of` has; titles are kept elsewhere, apart from their years."""
+    titles = [column for column in columns if normalised(column.name) in USUAL_NAMES["title"]]
+    found = {column.name: column.words(of) for column in columns if column.name in of.columns and column not in titles}
+    own = {column.name for column in columns}
+    for title in titles:
+        if title.name in of.columns:
+            found |= {name: words for name, words in title.also_in_words(of).items() if name not in own}
+    return {name: words for name, words in found.items() if words is not None}
