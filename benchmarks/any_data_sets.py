@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cofill import Ratings, Scale, load_dataset, split
 from cofill.data.datasets import dataset, locate, published_folds
 from cofill.data.datasets.world import World, make_world
-from cofill.data.datasets.world_traits import backgrounds, standardized
+from cofill.data.datasets.world_truth import backgrounds, standardized
 from cofill.data.features import Features
 from cofill.data.vocabulary import Vocabulary
 

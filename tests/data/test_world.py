@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.datasets.world import World, make_world, make_world_like
-from cofill.data.datasets.world_choosing import Choosing
-from cofill.data.datasets.world_names import GENRES, OCCUPATIONS, TAGS
-from cofill.data.datasets.world_sampling import choose_films
-from cofill.data.datasets.world_truth import read_truth
+from cofill.data.datasets.world import World, choose_films, make_world, make_world_like
+from cofill.data.datasets.world_truth import Choosing, read_truth
+from cofill.data.datasets.world_words import GENRES, OCCUPATIONS, TAGS
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.errors import DataError, DatasetError, SettingsError

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.datasets.world import World, make_world
-from cofill.data.datasets.world_events import BUY, VIEW, Events
+from cofill.data.datasets.world import BUY, VIEW, Events, World, make_world
 
 
 @pytest.fixture(scope="module")

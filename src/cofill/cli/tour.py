@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.cli.output import note
 from cofill.data.datasets.world import World, make_world
-from cofill.data.datasets.world_names import OCCUPATIONS
+from cofill.data.datasets.world_words import OCCUPATIONS
 from cofill.data.described import FeatureWidthWarning
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings

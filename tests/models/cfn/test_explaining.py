@@ -17,7 +17,7 @@ import cofill.models.predictor
 from cofill import CFN, Features, algorithm
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import World, make_world
-from cofill.data.datasets.world_names import OCCUPATIONS
+from cofill.data.datasets.world_words import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.predictor import along_the_path

@@ -11,20 +11,23 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cofill.data.datasets import matlab
-from cofill.data.datasets.catalogue import CATALOGUE, Dataset, again
-from cofill.data.datasets.download import download, expected_md5, md5_of
-from cofill.data.datasets.members import count_lines, opened, read_side_information, unpacked
+from cofill.data.datasets.catalogue import CATALOGUE, Dataset, SideSource, again
+from cofill.data.datasets.fetch import count_lines, download, expected_md5, md5_of, opened, unpacked
 from cofill.data.described import SideInformation
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
-from cofill.errors import DatasetError
+from cofill.errors import DataError, DatasetError
+
+if TYPE_CHECKING:
+    from cofill.data.features import Features
 
 __all__ = [
     "Dataset", "SideInformation", "UnpublishedFileWarning", "cache_folder", "catalogue", "dataset", "fetch", "load",
@@ -102,7 +105,8 @@ def side_information(name: str, *, quiet: bool = False) -> SideInformation:
     It may describe more of them than are in the ratings.
     """
     entry = dataset(name)
-    return read_side_information(entry, fetch(name, quiet=quiet))
+    path = fetch(name, quiet=quiet)
+    return SideInformation(_joined(entry, path, entry.about_users), _joined(entry, path, entry.about_items))
 
 
 def published_folds(name: str, *, quiet: bool = False) -> Iterator[tuple[Ratings, Ratings]]:
@@ -224,3 +228,27 @@ def _read_folds(entry: Dataset, path: Path, whole: Ratings) -> Iterator[tuple[Ra
     everything = pairs(whole)
     for train, test in entry.folds:
         yield part(train), part(test)
+
+
+def _joined(entry: Dataset, path: Path, sources: Sequence[SideSource]) -> "Features | None":
+    from cofill.data.features import Features
+
+    parts = [_read_side(entry, path, source) for source in sources]
+    return Features.join(parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _read_side(entry: Dataset, path: Path, source: SideSource) -> "Features":
+    from cofill.data.features import Features
+
+    if entry.matlab:
+        links = matlab.read_links(entry, path, source.member)
+        try:
+            return Features.read(links, kind=source.kind, name=source.name, both_ways=source.both_ways)
+        except DataError as error:
+            raise DatasetError(f"{path}, {source.member}: {error}. {again(entry)}") from error
+    with unpacked(entry, path, source.member) as loose:
+        return Features.read(
+            loose, kind=source.kind, id=source.id, columns=source.columns, names=source.names, name=source.name,
+            both_ways=source.both_ways, separator=source.separator, header=source.header,
+            encoding=source.encoding,
+        )  # fmt: skip

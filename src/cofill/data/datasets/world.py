@@ -11,24 +11,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.data.datasets.world_choosing import Choosing, make_choosing
-from cofill.data.datasets.world_liking import HIGH, LOW, Liking, make_liking
-from cofill.data.datasets.world_names import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
-from cofill.data.datasets.world_traits import backgrounds
-from cofill.data.datasets.world_truth import Truth
+from cofill.compiling import compiled
+from cofill.data.datasets.world_truth import HIGH, LOW, Choosing, Liking, Truth, backgrounds, make_choosing, make_liking
+from cofill.data.datasets.world_words import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import SettingsError
 from cofill.interrupts import unfinished
-
-if TYPE_CHECKING:
-    from cofill.data.datasets.world_events import Events
 
 Progress = Callable[[float], None]
 
@@ -39,6 +33,15 @@ MOST_TAGS = 8
 FIRST_TIME, LAST_TIME = 1_104_537_600, 1_546_300_800  # 2005 to 2018: no film is rated before its year
 LAST_YEAR = 2004
 CHOICE = 2.0  # at the shape of MovieLens 1M, how much better lists may be than the most popular films is as there
+FEWEST_RATINGS = 20
+CHUNKS = 50
+MUCH = 4  # who chooses one in so many of all films is faster served by looking at every film
+VIEW, BUY = 0, 1
+NAMES = ("view", "buy")
+VIEWED = 1.5  # films that somebody views, for each that they would rate
+VIEWS_AGAIN = 0.8  # further views of a film, on average
+BUYS_FROM = 4.5  # stars: a film is bought by who would give it as many
+DAY = 86_400
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,31 @@ class People:
 
 
 @dataclass(frozen=True, eq=False)
+class Events:
+    """What people do where nobody rates, as in a shop: they view films, and buy some of them.
+
+    users, items, events, times (n,): indices of users and items, of NAMES, and seconds since 1970, in order of time.
+
+    A film is viewed before it is bought, often several times, and bought once at most.
+    """
+
+    users: Ints
+    items: Ints
+    events: npt.NDArray[np.int8]
+    times: Longs
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write `user,item,event,time` as CSV. Ids start at 1, as those of the ratings do."""
+        import polars as pl
+
+        from cofill.data.table import write_frame
+
+        names = pl.Series(NAMES).gather(self.events.astype(np.int64))
+        frame = {"user": self.users + 1, "item": self.items + 1, "event": names, "time": self.times}
+        write_frame(pl.DataFrame(frame), Path(path))
+
+
+@dataclass(frozen=True, eq=False)
 class World:
     """Films, people, their ratings, and the true rating of any pair: `truth(users, items)`."""
 
@@ -77,10 +105,8 @@ class World:
         """The standard deviation of a rating around the truth, before it is rounded to half stars."""
         return self.truth.noise
 
-    def events(self) -> "Events":
+    def events(self) -> Events:
         """What the same people view and buy, drawn from the same truth; the same each time."""
-        from cofill.data.datasets.world_events import make_events
-
         # the six streams before this one are those of `make_world`
         return make_events(self.truth, self.ratings, np.random.default_rng(self.seed).spawn(7)[6])
 
@@ -145,8 +171,6 @@ def make_world(
     exp(choice) times as often as one that says nothing to them; at 0 they choose by popularity alone.
     `progress` is called with the share that is done, from 0 to 1.
     """
-    from cofill.data.datasets.world_sampling import choose_films, popularity, ratings_per_user
-
     _check_counts(users, items, ratings)
     if seed < 0:
         raise SettingsError(f"The seed of a world must be at least 0. Got {seed} instead.")
@@ -289,3 +313,224 @@ def _make_times(users: int, user_index: Ints, rng: np.random.Generator) -> Longs
         who = user_index[start : start + CHUNK]
         times[start : start + CHUNK] = arrival[who] + rng.exponential(stay[who])
     return np.minimum(times, LAST_TIME + 365 * 86_400)
+
+
+# Who rates what: how often, and which films, as skewed as in MovieLens.
+#
+# Counts follow Weibull laws that were fitted to the published sets. In MovieLens 1M, 20 + Weibull(0.75) meets
+# every quartile of the ratings a person gives, and Weibull(0.65) those of the ratings a film gets; the larger a
+# set, the longer the tail of films that hardly anybody has seen.
+
+
+def ratings_per_user(users: int, items: int, ratings: int, rng: np.random.Generator) -> Longs:
+    """How many films each person rates: (users,), summing to `ratings`."""
+    mean = ratings / users
+    fewest = FEWEST_RATINGS if mean >= FEWEST_RATINGS else int(0.6 * mean)
+    fewest = min(fewest, items)
+    most = min(items, max(int(0.62 * items), int(np.ceil(1.5 * mean)), fewest))
+    shape = float(np.clip(0.75 - 0.05 * np.log(users / 6_040), 0.6, 0.75))
+    extra = _weibull_quantiles(users, shape)
+    return fewest + _spread(rng.permutation(extra), ratings - fewest * users, most - fewest)
+
+
+def popularity(items: int, quality: Doubles, rng: np.random.Generator) -> Doubles:
+    """The weight with which each film is seen: (items,). Better films are somewhat better known."""
+    shape = float(np.clip(0.65 - 0.185 * np.log(items / 3_706), 0.28, 0.7))
+    fame = 0.35 * (quality - quality.mean()) / max(quality.std(), 1e-9) + rng.normal(0, 0.94, items)
+    weights = np.empty(items)
+    weights[np.argsort(fame)] = _weibull_quantiles(items, shape)
+    return np.asarray(weights / weights.sum())
+
+
+def choose_films(
+    counts: Longs,
+    choosing: Choosing,
+    rng: np.random.Generator,
+    progress: Callable[[float], None] | None = None,
+) -> Ints:
+    """The films that each person chooses: (sum of counts,), person by person, ascending, none twice.
+
+    Drawn without replacement with probability proportional to exp(log_odds): proposed by appeal, and taken or not by
+    interest, so there is never an array of users x items. Every film is chosen once if there are enough choices.
+    """
+    users, items = len(counts), len(choosing.appeal)
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    total = int(ends[-1])
+    # each film is first given a place in somebody's list: distinct places, so no list gets too long
+    places = np.sort(rng.choice(total, size=min(items, total), replace=False, shuffle=False))
+    owed_to = np.searchsorted(ends, places, side="right") - 1
+    owed = rng.permutation(items)[: len(places)].astype(np.int32)
+    owed_ends = np.searchsorted(owed_to, np.arange(users + 1)).astype(np.int64)
+    weights = np.exp(choosing.appeal.astype(np.float64))
+    keep, alias = _alias_table(weights / weights.sum())
+    chosen = np.empty(total, dtype=np.int32)
+    seen_by = np.full(items, -1, dtype=np.int32)
+    cuts = np.searchsorted(ends, np.linspace(0, total, CHUNKS + 1)[1:-1]).tolist()
+    for first, last in zip([0, *cuts], [*cuts, users], strict=True):
+        _choose(
+            first, last, ends, owed, owed_ends, keep, alias, weights, choosing.choice, choosing.interest,
+            choosing.themes, rng, seen_by, chosen,
+        )  # fmt: skip
+        if progress is not None:
+            progress(ends[last] / max(total, 1))
+    return chosen
+
+
+def _weibull_quantiles(count: int, shape: float) -> Doubles:
+    """Evenly spaced quantiles, so that two seeds differ in who is popular and not in how popular."""
+    steps = (np.arange(count) + 0.5) / count
+    return (-np.log1p(-steps)) ** (1 / shape)
+
+
+def _spread(shares: Doubles, total: int, most: int) -> Longs:
+    """Whole numbers in proportion to `shares`, none above `most`, that sum to `total` exactly."""
+    capped = np.zeros(len(shares), dtype=bool)
+    real = np.zeros(len(shares))
+    while True:  # what does not fit under the cap goes to the others
+        left = total - most * int(capped.sum())
+        free = ~capped
+        real[capped] = most
+        if not free.any():
+            break
+        real[free] = shares[free] * (left / shares[free].sum())
+        over = free & (real > most)
+        if not over.any():
+            break
+        capped |= over
+    whole = np.floor(real + 1e-9).astype(np.int64)
+    missing = total - int(whole.sum())
+    order = np.argsort(whole - real, kind="stable")  # largest remainder first
+    whole[[index for index in order if whole[index] < most][:missing]] += 1
+    return whole
+
+
+@compiled
+def _alias_table(shares: Doubles) -> tuple[Doubles, Ints]:
+    """Walker's tables, to draw an index by its share in constant time: keep column c with keep[c], else take alias[c].
+
+    shares (n,), summing to 1.
+    """
+    count = len(shares)
+    keep = shares * count
+    alias = np.arange(count).astype(np.int32)
+    small = np.empty(count, dtype=np.int32)
+    large = np.empty(count, dtype=np.int32)
+    smalls = larges = 0
+    for index in range(count):
+        if keep[index] < 1.0:
+            small[smalls] = index
+            smalls += 1
+        else:
+            large[larges] = index
+            larges += 1
+    while smalls > 0 and larges > 0:
+        smalls -= 1
+        poor, rich = small[smalls], large[larges - 1]
+        alias[poor] = rich
+        keep[rich] -= 1.0 - keep[poor]
+        if keep[rich] < 1.0:
+            larges -= 1
+            small[smalls] = rich
+            smalls += 1
+    return keep, alias
+
+
+@compiled
+def _choose(
+    first: int,
+    last: int,
+    ends: Longs,
+    owed: Ints,
+    owed_ends: Longs,
+    keep: Doubles,
+    alias: Ints,
+    weights: Doubles,
+    choice: float,
+    interest: Floats,
+    themes: Floats,
+    rng: np.random.Generator,
+    seen_by: Ints,
+    chosen: Ints,
+) -> None:
+    """Fill `chosen` for the people first..last-1; `seen_by[film]` is the last person who got that film."""
+    items = len(themes)
+    arrival = np.empty(items)
+    for user in range(first, last):
+        own = interest[user]
+        place, end = ends[user], ends[user + 1]
+        for index in range(owed_ends[user], owed_ends[user + 1]):
+            seen_by[owed[index]] = user
+            chosen[place] = owed[index]
+            place += 1
+        patience = 0 if MUCH * (end - place) > items else 30 * (end - place) + 50
+        while place < end and patience > 0:
+            patience -= 1
+            column = rng.random() * items
+            film = min(int(column), items - 1)
+            if column - film >= keep[film]:
+                film = alias[film]
+            if seen_by[film] == user:
+                continue
+            # with probability exp(choice (tanh - 1)), as 1 - tanh(match) = 2 / (1 + exp(2 match))
+            if rng.standard_exponential() * (1.0 + np.exp(2.0 * _match(own, themes[film]))) > 2.0 * choice:
+                seen_by[film] = user
+                chosen[place] = film
+                place += 1
+        if place < end:
+            # somebody who sees much, or little of what is proposed: draw the rest exactly, by exponential races
+            for film in range(items):
+                arrival[film] = np.inf
+                if seen_by[film] != user:
+                    rate = weights[film] * np.exp(choice * np.tanh(_match(own, themes[film])))
+                    arrival[film] = rng.standard_exponential() / rate
+            for film in np.argpartition(arrival, end - place - 1)[: end - place]:
+                seen_by[film] = user
+                chosen[place] = film
+                place += 1
+        chosen[ends[user] : end].sort()
+
+
+@compiled
+def _match(interest: Floats, themes: Floats) -> float:
+    """interest . themes"""
+    match = np.float32(0.0)
+    for dimension in range(len(interest)):
+        match += interest[dimension] * themes[dimension]
+    return float(match)
+
+
+# What people view and buy. What somebody views is drawn by choosing, what they buy of it by liking. It is drawn anew,
+# by the same truth as the ratings: that somebody viewed a film does not say whether it is among their ratings.
+
+
+def make_events(truth: Truth, ratings: Ratings, rng: np.random.Generator) -> Events:
+    """About 2.7 views for each rating, and one buy in 7 or 8 views. People come and stay as they do in the ratings."""
+    users, items = len(ratings.users), len(ratings.items)
+    films: Longs = np.minimum(np.rint(VIEWED * truth.choosing.counts).astype(np.int64), items)
+    item = choose_films(films, truth.choosing, rng)
+    user = np.repeat(np.arange(users, dtype=np.int32), films)
+    views = 1 + rng.poisson(VIEWS_AGAIN, len(user))
+    bought = truth(user, item) + rng.normal(0, truth.noise, len(user)) >= BUYS_FROM - 0.25  # rounded to half stars
+    first = _visits(ratings, user, rng)
+    pair = np.repeat(np.arange(len(user)), views)
+    again = np.ones(len(pair), dtype=bool)
+    again[np.cumsum(views) - views] = False
+    times = first[pair] + np.where(again, rng.exponential(3 * DAY, len(pair)), 0).astype(np.int64)
+    last = np.maximum.reduceat(times, np.cumsum(views) - views)[bought]
+    buys = last + 60 + rng.exponential(DAY / 8, len(last)).astype(np.int64)
+    when = np.concatenate([times, buys])
+    what = np.repeat(np.array([VIEW, BUY], dtype=np.int8), [len(times), len(buys)])
+    whose = np.concatenate([pair, np.flatnonzero(bought)])
+    order = np.argsort(when, kind="stable")
+    return Events(user[whose[order]], item[whose[order]], what[order], when[order])
+
+
+def _visits(ratings: Ratings, user: Ints, rng: np.random.Generator) -> Longs:
+    """When each of these people comes, some time after their first rating, for about as long as they rate: (n,)."""
+    rated, times = ratings.user_index, ratings.times
+    assert times is not None
+    counts = np.bincount(rated, minlength=len(ratings.users))
+    arrival = np.full(len(counts), times.max())
+    np.minimum.at(arrival, rated, times)
+    stay = np.bincount(rated, times - arrival[rated], len(counts)) / np.maximum(counts, 1) + DAY
+    return np.asarray(arrival[user] + rng.exponential(stay[user]), np.int64)
