@@ -203,36 +203,17 @@ def words(cells: "pl.Series") -> "pl.Series":
     return cells.cast(pl.String).str.strip_chars()
 
 
-@dataclass
-class CommaUse:
-    """How the cells of a column use commas, as far as they have been seen."""
-
-    commas: bool = False
-    points: bool = False
-    all_decimal: bool = True
-    all_thousands: bool = True
-
-    def see(self, cells: "pl.Series") -> None:
-        """Look at more cells of the same column."""
-        with_commas = cells.filter(cells.str.contains(",", literal=True))
-        self.points = self.points or bool(cells.str.contains(".", literal=True).any())
-        if len(with_commas):
-            self.commas = True
-            self.all_thousands = self.all_thousands and bool(with_commas.str.contains(THOUSANDS).all())
-            self.all_decimal = self.all_decimal and bool(with_commas.str.contains(DECIMAL_COMMA).all())
-
-    @property
-    def decimal(self) -> bool:
-        """Whether all commas are decimal commas. 1,000 could be a thousand, so it does not count."""
-        return self.commas and not self.points and self.all_decimal and not self.all_thousands
+def has_decimal_commas(cells: "pl.Series") -> bool:
+    """Whether all commas in a column are decimal commas. 1,000 could be a thousand, so it does not count."""
+    commas = cells.filter(cells.str.contains(",", literal=True))
+    if not len(commas) or cells.str.contains(".", literal=True).any() or commas.str.contains(THOUSANDS).all():
+        return False
+    return bool(commas.str.contains(DECIMAL_COMMA).all())
 
 
 def with_points(cells: "pl.Series", decimal: bool | None = None) -> "pl.Series":
     """Replace decimal commas by points if all cells have them; `decimal` says so of cells that are only a part."""
-    if decimal is None:
-        use = CommaUse()
-        use.see(cells)
-        decimal = use.decimal
+    decimal = has_decimal_commas(cells) if decimal is None else decimal
     return cells.str.replace(",", ".", literal=True) if decimal else cells
 
 
@@ -240,28 +221,13 @@ TimeForm = Literal["number", "iso", "words"]
 """How times are written in text: as numbers, ISO dates, or dates with the name of the month or with points."""
 
 
-@dataclass
-class TimeUse:
-    """How the cells of a column of text write times, as far as they have been seen."""
+def time_form(cells: "pl.Series") -> TimeForm:
+    """How most cells of a column of text write times."""
+    import polars as pl
 
-    cells: int = 0
-    numberless: int = 0
-    iso: bool = False
-
-    def see(self, cells: "pl.Series") -> None:
-        """Look at more cells of the same column."""
-        import polars as pl
-
-        numberless = cells.str.strip_chars().cast(pl.Float64, strict=False).null_count()
-        self.cells += len(cells)
-        self.numberless += numberless
-        self.iso = self.iso or (numberless > 0 and _seconds(cells, ISO_TIME).null_count() < len(cells))
-
-    @property
-    def form(self) -> TimeForm:
-        if 2 * self.numberless <= self.cells:
-            return "number"
-        return "iso" if self.iso else "words"
+    if 2 * cells.str.strip_chars().cast(pl.Float64, strict=False).null_count() <= len(cells):
+        return "number"
+    return "words" if _seconds(cells, ISO_TIME).null_count() == len(cells) else "iso"
 
 
 def times(
@@ -290,9 +256,9 @@ def times(
             whole_numbers = cells.cast(pl.Int64, strict=False)
             if not whole_numbers.null_count():
                 return _unix_seconds(whole_numbers.to_numpy())
-        numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
-        if form in ("iso", "words") or (form is None and 2 * numbers.null_count() > len(numbers)):
-            numbers, dates = _seconds_of_dates(cells, form), True
+        form = time_form(cells) if form is None else form
+        dates = form != "number"
+        numbers = _seconds_of_dates(cells, form) if dates else cells.str.strip_chars().cast(pl.Float64, strict=False)
         remedy = "write Unix seconds or ISO dates throughout, or leave the column out with time=''"
         _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy, order=1)
     elif dtype.is_numeric():
@@ -325,12 +291,11 @@ def _whole(
     return seconds.astype(np.int64) if exact else seconds
 
 
-def _seconds_of_dates(cells: "pl.Series", form: TimeForm | None) -> "pl.Series":
+def _seconds_of_dates(cells: "pl.Series", form: TimeForm) -> "pl.Series":
     """Seconds since 1970 of ISO dates, or else of dates with the names of months; null where a cell is neither."""
     seconds = _seconds(cells, ISO_TIME)
-    if form == "words" or (form is None and seconds.null_count() == len(seconds)):
-        for pattern in WORDED_TIMES:
-            seconds = seconds.fill_null(_seconds(cells, pattern)) if seconds.null_count() else seconds
+    for pattern in WORDED_TIMES if form == "words" else ():
+        seconds = seconds.fill_null(_seconds(cells, pattern)) if seconds.null_count() else seconds
     return seconds
 
 

@@ -16,62 +16,32 @@ from cofill.data.reading import ROLES, Column, Role
 from cofill.errors import DataError, Place, quoted
 
 # Names are compared in lower case without blanks, dashes and underscores; the more usual ones stand first.
-USUAL_NAMES: dict[Role, tuple[str, ...]] = {
+_NAMES: dict[Role, str] = {
     "user": (
-        *(
-            "userid",
-            "user",
-            "uid",
-            "userindex",
-            "customerid",
-            "customer",
-            "reviewerid",
-            "reviewer",
-            "memberid",
-        ),
-        *("member", "profileid", "accountid", "personid", "visitorid", "readerid", "clientid", "raterid"),
+        "userid user uid userindex customerid customer reviewerid reviewer memberid member profileid "
+        "accountid personid visitorid readerid clientid raterid"
     ),
     "item": (
-        *("itemid", "item", "iid", "itemindex", "movieid", "movie", "filmid", "film", "productid", "product"),
-        *("asin", "bookid", "book", "isbn", "songid", "song", "trackid", "artistid", "businessid", "animeid"),
-        *("jokeid", "gameid", "recipeid", "restaurantid", "beerid", "showid", "articleid", "sku"),
+        "itemid item iid itemindex movieid movie filmid film productid product asin bookid book isbn songid "
+        "song trackid artistid businessid animeid jokeid gameid recipeid restaurantid beerid showid "
+        "articleid sku"
     ),
-    "rating": ("rating", "ratings", "score", "stars", "star", "starrating", "value", "overall", "bookrating", "rui"),
+    "rating": "rating ratings score stars star starrating value overall bookrating rui",
     "count": (
-        *(
-            "count",
-            "counts",
-            "plays",
-            "playcount",
-            "listens",
-            "listencount",
-            "clicks",
-            "clickcount",
-            "views",
-            "viewcount",
-        ),
-        *("visits", "purchases", "quantity", "qty", "units", "frequency", "freq", "interactions", "weight"),
+        "count counts plays playcount listens listencount clicks clickcount views viewcount visits purchases "
+        "quantity qty units frequency freq interactions weight"
     ),
     "event": (
-        *("event", "eventtype", "eventname", "action", "actiontype", "behavior", "behaviour", "behaviortype"),
-        *("behaviourtype", "interaction", "interactiontype", "feedbacktype", "activity", "type"),
+        "event eventtype eventname action actiontype behavior behaviour behaviortype behaviourtype "
+        "interaction interactiontype feedbacktype activity type"
     ),
     "time": (
-        *("timestamp", "time", "ts", "unixtime", "unixreviewtime", "unixtimestamp", "datetime", "date"),
-        *("ratedat", "createdat", "reviewtime", "reviewdate", "eventtime", "eventtimestamp", "eventdate", "playedat"),
-        *("orderdate", "orderedat", "purchasedat", "purchasedate"),
+        "timestamp time ts unixtime unixreviewtime unixtimestamp datetime date ratedat createdat reviewtime "
+        "reviewdate eventtime eventtimestamp eventdate playedat orderdate orderedat purchasedat purchasedate"
     ),
-    "title": (
-        "title",
-        "movietitle",
-        "itemtitle",
-        "booktitle",
-        "producttitle",
-        "name",
-        "itemname",
-        "moviename",
-    ),
+    "title": "title movietitle itemtitle booktitle producttitle name itemname moviename",
 }
+USUAL_NAMES: dict[Role, tuple[str, ...]] = {role: tuple(names.split()) for role, names in _NAMES.items()}
 ID_NAMES = frozenset({"id", *USUAL_NAMES["user"], *USUAL_NAMES["item"]})
 OTHER_NAMES = frozenset({"tag", "tags", "source", "target", "from", "to", "genres", *USUAL_NAMES["title"]})
 LEAST_WIDE = 6  # columns of numbers that are more likely a column for each item than anything else

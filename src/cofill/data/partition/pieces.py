@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cofill.data import cells
-from cofill.data.cells import CommaUse, Origin, TimeForm, TimeUse
+from cofill.data.cells import Origin, TimeForm, has_decimal_commas, time_form
 from cofill.data.columns import EitherColumns, Wanted
 from cofill.data.ratings import (
     FEW_LINES,
@@ -185,13 +185,9 @@ class Pieces:
             raise interactions_error(self._name, "there is no column of ratings")
         self._by_position = table.text and not table.headed and not self._named
         if (ratings := table.series("rating")).dtype == pl.String:
-            use = CommaUse()
-            use.see(ratings)
-            self._decimal = use.decimal
+            self._decimal = has_decimal_commas(ratings)
         if "time" in table.names and (times := table.series("time")).dtype == pl.String:
-            form = TimeUse()
-            form.see(times)
-            self._form = form.form
+            self._form = time_form(times)
 
     def _frame(self, table: Table) -> "pl.DataFrame":
         """The columns user, item, value, and time and title where there are any."""
