@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import warnings
-import zipfile
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -23,10 +22,10 @@ from scipy.sparse import coo_array
 
 from cofill.data import text
 from cofill.data.cells import canonical_integers
+from cofill.data.pairs import read_pairs
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.data.table import read_raw
-from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -391,6 +390,13 @@ def test_what_other_libraries_give_is_read(source: Callable[[], Any]) -> None:
     assert Ratings.read(source()).to_polars().rows() == FOUR
 
 
+def test_pairs_of_matrices_are_those_that_are_known() -> None:
+    pivot = as_frame().iloc[:3].pivot_table(index="user", columns="item", values="rating")
+    assert read_pairs(pivot) == ([1, 1, 2], [10, 20, 10])
+    assert read_pairs(coo_array(([3.0], ([4], [5])))) == ([4], [5])
+    assert Ratings.read(pivot, wide=True).to_polars().rows() == [(1, 10, 5.0), (1, 20, 4.0), (2, 10, 3.0)]
+
+
 def test_a_dictionary_may_be_wide() -> None:
     assert Ratings.read({"user": [1, 2], "Alien": [5, None]}, wide=True).to_polars().rows() == [(1, "Alien", 5.0)]
 
@@ -596,43 +602,3 @@ def test_pandas_is_not_imported_for_a_file(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "False"]
-
-
-def real_file(relative: str) -> Path:
-    folder = os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data"
-    path = Path(folder) / relative
-    if not path.exists():
-        pytest.skip(f"{relative} is not in $COFILL_DATA or beside the repository in shared/data")
-    return path
-
-
-@pytest.mark.real_data
-def test_movietweetings() -> None:
-    ratings = Ratings.read(real_file("movietweetings/ratings.dat"))
-    assert (len(ratings), len(ratings.users), len(ratings.items)) == (141_695, 21_081, 12_611)
-    assert ratings.scale == Scale(0, 10)
-    assert ratings.users.integers
-    assert "0054890" in ratings.items
-    assert "54890" not in ratings.items
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize(
-    ("archive", "member", "counts"),
-    [
-        ("ml-1m/ml-1m.zip", "ml-1m/ratings.dat", (1_000_209, 6_040, 3_706)),
-        ("ml-100k/ml-100k.zip", "ml-100k/u.data", (100_000, 943, 1_682)),
-    ],
-)
-def test_movielens(archive: str, member: str, counts: tuple[int, int, int], tmp_path: Path) -> None:
-    with zipfile.ZipFile(real_file(archive)) as packed:
-        path = write(tmp_path, packed.read(member), Path(member).name)
-    ratings = Ratings.read(path)
-    assert (len(ratings), len(ratings.users), len(ratings.items)) == counts
-    assert ratings.scale == Scale(1, 5)
-    assert ratings.times is not None
-    assert isinstance(ratings.users, Vocabulary)
-    first: Id = ratings.users.id(0)
-    assert first == 1
-    ratings.write(tmp_path / "again.csv.gz")
-    assert_same(Ratings.read(tmp_path / "again.csv.gz"), ratings)

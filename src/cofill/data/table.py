@@ -154,7 +154,7 @@ def read_table(source: object, wanted: Wanted | Everything, options: ReadOptions
         raise DataError("separator and header are for text files", "leave them out for frames, arrays and tuples")
     if isinstance(source, Table):
         return _chosen(source, wanted)
-    named = _named_columns_of(source)
+    named = _named_columns_of(source, wanted)
     if named is not None:
         return _from_columns(*named, wanted)
     if isinstance(wanted, Everything):
@@ -192,7 +192,7 @@ def read_raw(
     return read_table(source, Everything(names, familiar, least), options)
 
 
-def _named_columns_of(source: Any) -> tuple[str, list[str], Callable[[int], Any]] | None:
+def _named_columns_of(source: Any, wanted: Wanted | Everything) -> tuple[str, list[str], Callable[[int], Any]] | None:
     """What errors call a source, the names of its columns, and how to get one by its position; None without names."""
     import polars as pl
 
@@ -203,7 +203,7 @@ def _named_columns_of(source: Any) -> tuple[str, list[str], Callable[[int], Any]
     if type(source).__name__ == "Series" and hasattr(source, "to_frame"):
         raise DataError("found a Series, which is one column", "pass a frame; in pandas, series.reset_index()")
     if _is_pandas(source):
-        if _is_pivot(source):
+        if isinstance(wanted, Wanted) and _is_pivot(source):
             return None
         # As after groupby or set_index, what is in the index and has a name is a column too.
         index = [name for name in source.index.names if name is not None and name not in source.columns]
@@ -237,13 +237,15 @@ def _is_pivot(frame: Any) -> bool:
 
 def _columns_in_order(source: Any, wanted: Wanted) -> tuple[Any, ...] | None:
     """The columns of a source without names, in the order of `wanted`; None if it has rows."""
-    if hasattr(source, "tocoo"):  # a sparse matrix, whose ids are its positions
-        matrix = source.tocoo()
-        return matrix.row, matrix.col, matrix.data
-    if _is_pandas(source):
-        values = source.to_numpy(dtype=np.float64, na_value=np.nan)
-        rows, columns = np.nonzero(~np.isnan(values))
-        return source.index.to_numpy()[rows], source.columns.to_numpy()[columns], values[rows, columns]
+    if wanted.required[:2] == ("user", "item"):
+        if hasattr(source, "tocoo"):  # a sparse matrix, whose ids are its positions
+            matrix = source.tocoo()
+            return (matrix.row, matrix.col, matrix.data)[: wanted.lengths[-1]]
+        if _is_pandas(source):
+            values = source.to_numpy(dtype=np.float64, na_value=np.nan)
+            rows, columns = np.nonzero(~np.isnan(values))
+            found = (source.index.to_numpy()[rows], source.columns.to_numpy()[columns], values[rows, columns])
+            return found[: wanted.lengths[-1]]
     if isinstance(source, np.ndarray) and source.ndim == 2:
         return _columns_of(source, wanted)
     source = getattr(source, "tensors", source)  # of a torch TensorDataset
@@ -272,11 +274,14 @@ def _rows_of(source: Any, wanted: Wanted) -> Iterable[Any]:
 
 def _read_file(path: Path, wanted: Wanted | Everything, options: ReadOptions) -> Table:
     with explained(path, wanted.file), path.open("rb") as file:
-        magic = file.peek(8)[:8]
+        magic = file.read(8)
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
             return _read_parquet(path, magic, wanted)
         refuse_other_formats(magic, path)
-        data = unpacked(file.read(), path, wanted.file)
+        if file.seekable():
+            file.seek(0)  # a copy less of a large file
+            magic = b""
+        data = unpacked(magic + file.read(), path, wanted.file)
     name = str(path)
     if is_json_lines(data):
         return _read_json_lines(data.removeprefix(BYTE_ORDER_MARK), name, wanted)
