@@ -197,7 +197,7 @@ def test_sets_without_an_address_say_what_to_do(name: str, advice: str) -> None:
     [
         ("ratings.dat", b"1::10::3::9\n1::20::x::9\n2::10::1::9\n", r"ratings\.dat, line 2, .*'x'"),
         ("ratings.dat", b"1::10::3::9\n1::20::9::9\n2::10::1::9\n", r"ratings\.dat, line 2, .*9"),
-        ("movies.dat", b"ten::Heat (1995)::War\n", r"the titles in ml-1m/movies\.dat cannot be read"),
+        ("movies.dat", b"10 Heat\n", r"movies\.dat: 1 columns and none is left for the title"),
     ],
 )
 def test_what_is_wrong_inside_is_said_of_the_set(own_folders: Path, member: str, data: bytes, message: str) -> None:

@@ -86,14 +86,21 @@ def read_somebody(
     return somebody
 
 
-def read_titles(source: object, *, item: str | int | None = None, encoding: str = "utf-8") -> dict[Id, str]:
+def read_titles(
+    source: object,
+    *,
+    item: str | int | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+) -> dict[Id, str]:
     """The titles of items, from a file or a frame with the columns item (that one, if it is said) and title.
 
     Without a header they are the first two columns. An empty title is none; of several titles of an item the first
     counts.
     """
     wanted = _TitleColumns({"item": item, "title": None}, ("item", "title"), (), ("item", "title"), skippable=False)
-    table = read_table(source, wanted, ReadOptions.of(encoding=encoding))
+    table = read_table(source, wanted, ReadOptions.of(separator=separator, header=header, encoding=encoding))
     titles: dict[Id, str] = {}
     for item, title in zip(_ids(table, "item"), table.series("title").to_list(), strict=True):
         if title is not None and str(title).strip():

@@ -5,9 +5,7 @@ A set is looked for in the folder `$COFILL_DATA` (at any depth), then in the cac
 before it came there. What is in `$COFILL_DATA` is checked each time, as people put things there.
 """
 
-import csv
 import difflib
-import io
 import os
 import sys
 import warnings
@@ -22,8 +20,8 @@ from cofill.data.datasets import matlab
 from cofill.data.datasets.catalogue import CATALOGUE, Dataset, SideSource, again
 from cofill.data.datasets.fetch import count_lines, download, expected_md5, md5_of, opened, unpacked
 from cofill.data.described import SideInformation
-from cofill.data.ratings import Ratings
-from cofill.data.vocabulary import Id
+from cofill.data.pairs import read_titles
+from cofill.data.ratings import Ratings, read_ratings
 from cofill.errors import DataError, DatasetError
 
 if TYPE_CHECKING:
@@ -191,29 +189,15 @@ def _read(entry: Dataset, path: Path) -> Ratings:
     ratings = _read_ratings(entry, path, entry.ratings_member)
     if entry.titles_member is None:
         return ratings
-    return replace(ratings, titles=_read_titles(entry, path, entry.titles_member, ratings.items.integers))
+    with unpacked(entry, path, entry.titles_member) as loose:
+        separator = entry.separator if entry.header or entry.separator == "::" else "|"
+        titles = read_titles(loose, separator=separator, header=entry.header, encoding=entry.encoding)
+    return replace(ratings, titles=titles)
 
 
 def _read_ratings(entry: Dataset, path: Path, member: str) -> Ratings:
     with unpacked(entry, path, member) as loose:
-        return Ratings.read(loose, separator=entry.separator, header=entry.header, scale=entry.scale)
-
-
-def _read_titles(entry: Dataset, path: Path, member: str, integers: bool) -> dict[Id, str]:
-    """Titles by id, from `id,title,...` with a header, `id::title::genres` or `id|title|...`."""
-    with opened(entry, path, member) as packed:
-        text = io.TextIOWrapper(packed, encoding=entry.encoding, newline="")
-        rows: Iterator[list[str]]
-        if entry.header:
-            rows = csv.reader(text)
-            next(rows, None)
-        else:
-            separator = "::" if entry.separator == "::" else "|"
-            rows = (line.rstrip("\r\n").split(separator) for line in text)
-        try:
-            return {int(row[0]) if integers else row[0]: row[1] for row in rows if len(row) > 1}
-        except (ValueError, csv.Error) as error:
-            raise DatasetError(f"{path}: the titles in {member} cannot be read ({error}). {again(entry)}") from error
+        return read_ratings(loose, entry.reading)
 
 
 def _read_folds(entry: Dataset, path: Path, whole: Ratings) -> Iterator[tuple[Ratings, Ratings]]:
@@ -247,8 +231,4 @@ def _read_side(entry: Dataset, path: Path, source: SideSource) -> "Features":
         except DataError as error:
             raise DatasetError(f"{path}, {source.member}: {error}. {again(entry)}") from error
     with unpacked(entry, path, source.member) as loose:
-        return Features.read(
-            loose, kind=source.kind, id=source.id, columns=source.columns, names=source.names, name=source.name,
-            both_ways=source.both_ways, separator=source.separator, header=source.header,
-            encoding=source.encoding,
-        )  # fmt: skip
+        return Features.read(loose, **source.reading)

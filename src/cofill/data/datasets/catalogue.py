@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
+
+from cofill.data.reading import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class SideSource:
     encoding: str = "utf-8"
     both_ways: bool = True
     """Whether a link from one to the other is also one back; False where both are written down."""
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments for `Features.read`."""
+        return {name: value for name, value in vars(self).items() if name not in ("member", "brings")}
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,11 @@ class Dataset:
     second_hand: tuple[str, ...] = ()
     """Which of "licence" and "checksum" (with the size) are as others quote them, and were read neither at the
     publisher nor in its own files."""
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How its ratings are read."""
+        return ReadOptions.of(separator=self.separator, header=self.header, scale=self.scale)
 
     @property
     def terms(self) -> str:
