@@ -289,15 +289,6 @@ def test_columns_in_another_order_are_read_when_they_are_said() -> None:
     assert (len(ratings), ratings.scale) == (60, (1, 5))
 
 
-def test_data_names_no_flags() -> None:
-    """The words of the command line belong to it."""
-    from cofill import data
-
-    for path in Path(str(data.__file__)).parent.rglob("*.py"):
-        assert " --" not in path.read_text(), path
-        assert "(--" not in path.read_text(), path
-
-
 def test_clean_files_are_read_without_a_word() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -372,7 +372,7 @@ UNCLEAR = {
     ),
     "a column of true and false": BadFile(  # a dislike is no interaction
         "user,item,like\n1,2,true\n1,3,False\n2,2,true\n",
-        Said("", "'like' is true … false", "write 1 and 0", {"rating": "like", "no_rating": ""}),
+        Said("", "'like' may hold ratings, true or false", "1 and 0", {"rating": "like", "no_rating": ""}),
     ),
     "a scale of interactions": BadFile(
         "user,item\n1,2\n", Said("", "no column of ratings", "leave out", {"scale": (1.0, 5.0)}), {"scale": (1, 5)}

@@ -306,21 +306,13 @@ class EitherColumns(Wanted):
             cells = [row[position].strip() for row in below if len(row) == len(names)]
             if position in known or position in said or name in said or normalised(name).endswith("id"):
                 continue
-            if {cell.lower() for cell in cells if cell} == TRUE_AND_FALSE:
+            truths = {cell.lower() for cell in cells if cell} == TRUE_AND_FALSE
+            if truths or _may_be_ratings([cell for cell in cells if cell]):
                 raise DataError(
-                    f"no column is recognised as the rating, and column {quoted(name)} is true in some lines and false "
-                    f"in others, which may be ratings; found {listed(names)}",
-                    (
-                        f"write 1 and 0 and pass rating={name!r} if it is, or pass rating='' if these are interactions "
-                        f"without ratings"
-                    ),
-                    where=source,
-                )
-            if _may_be_ratings([cell for cell in cells if cell]):
-                raise DataError(
-                    f"no column is recognised as the rating, and column {quoted(name)} may hold ratings; found "
-                    f"{listed(names)}",
-                    f"pass rating={name!r} if it does, or rating='' if these are interactions without ratings",
+                    f"no column is recognised as the rating, and column {quoted(name)} may hold ratings"
+                    f"{', true or false' if truths else ''}; found {listed(names)}",
+                    f"pass rating={name!r} if it does{' (written 1 and 0)' if truths else ''}, or rating='' if these "
+                    "are interactions without ratings",
                     where=source,
                 )
 

@@ -1,20 +1,19 @@
 """Interactions: who chose what, how often and when (implicit feedback); from any source, and told from ratings."""
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from cofill.arrays import Bools, Floats, Ints
+from cofill.arrays import Floats
 from cofill.data import cells
 from cofill.data.columns import EitherColumns, InteractionColumns, listed
 from cofill.data.ratings import (
     FEW_LINES,
     Ratings,
     Scale,
-    Times,
     in_order,
     read_ratings,
     sorted_ratings,
@@ -183,88 +182,55 @@ def _interactions_of(table: Table, options: ReadOptions) -> Interactions:
 
 def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:
     """The lines whose event has a weight above 0; DataError if one has none at all."""
-    places = first_events(table)
-    refuse_unweighted(places, weights)
-    events = cells.words(table.series("event"))
-    left_out = events.is_in([event for event, weight in weights.items() if weight == 0]).fill_null(False).to_numpy()
-    if left_out.all():
-        raise none_left(places, table.origin.name)
-    return table.only(~left_out) if left_out.any() else table
-
-
-def first_events(table: Table) -> dict[str, Place]:
-    """Where each event is found first."""
+    origin = table.origin
     if "event" not in table.names:
         raise DataError(
             "there is no column of events, which the weights are for",
             "say which with event=..., or leave out event_weights=...",
-            where=table.origin.name,
+            where=origin.name,
         )
-    events, origin, found = cells.words(table.series("event")), table.origin, {}
-    for event in events.unique().to_list():
-        if event:
-            row = int((events == event).fill_null(False).arg_max() or 0)
-            found[event] = Place(origin.name, origin.unit, origin.line(row), origin.labels.get("event"))
-    return found
-
-
-def refuse_unweighted(places: Mapping[str, Place], weights: Mapping[str, float]) -> None:
-    """DataError if one of the events that are found has no weight."""
-    found = sorted(places)
-    missing = [event for event in found if event not in weights]
-    if missing:
+    events = cells.words(table.series("event"))
+    found = sorted(event for event in events.unique().to_list() if event)
+    if missing := [event for event in found if event not in weights]:
+        row = int((events == missing[0]).fill_null(False).arg_max() or 0)
         whole = {event: weights.get(event, 1.0) for event in found}
         raise DataError(
             f"no weight is given for the event {missing[0]!r}; found the events {listed(found)}",
             f"give all of them one, 0 to leave an event out: event_weights={whole!r}",
-            where=places[missing[0]],
+            where=Place(origin.name, origin.unit, origin.line(row), origin.labels.get("event")),
         )
-
-
-def none_left(events: Collection[str], source: str) -> DataError:
-    """The error about events that are all left out."""
-    found = sorted(events)
-    return DataError(
-        f"all events that are found ({listed(found)}) have the weight 0",
-        f"give one of them another: event_weights={{{found[0]!r}: 1.0}}",
-        where=source,
-    )
+    left_out = events.is_in([event for event, weight in weights.items() if weight == 0]).fill_null(False).to_numpy()
+    if left_out.all():
+        raise DataError(
+            f"all events that are found ({listed(found)}) have the weight 0",
+            f"give one of them another: event_weights={{{found[0]!r}: 1.0}}",
+            where=origin.name,
+        )
+    return table.only(~left_out) if left_out.any() else table
 
 
 def _added_up(interactions: _Kind, source: str | None) -> _Kind:
     """By user, then by item, each pair once: its weights added up, at its latest time."""
+    if not len(interactions):
+        return interactions
     shape = len(interactions.users), len(interactions.items)
     users, items, order = by_user_then_item(interactions.user_index, interactions.item_index, shape)
     times = None if interactions.times is None else interactions.times[order]
-    places = interactions.places()[order]
-    if len(places):
-        places = np.maximum.reduceat(places, np.flatnonzero(_first_of_pair(users, items)))
-    users, items, weights, times = added_up(users, items, interactions.values[order], times, source)
-    scale = Scale(0.0, float(weights.max())) if len(weights) else interactions.scale
-    return replace(
-        interactions, user_index=users, item_index=items, values=weights, times=times, scale=scale, order=places
-    )
-
-
-def _first_of_pair(users: Ints, items: Ints) -> Bools:
-    """(n,): which of sorted pairs (n,) differ from the one before."""
-    return np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))[: len(users)]
-
-
-def added_up(
-    users: Ints, items: Ints, weights: Floats, times: Times | None, source: str | None
-) -> tuple[Ints, Ints, Floats, Times | None]:
-    """Each pair once, of pairs (n,) that are sorted: the sum of its weights (n,), its latest time (n,)."""
-    new = _first_of_pair(users, items)
-    if not new.all():
-        begins, pair = np.flatnonzero(new), np.cumsum(new)
-        exact = weights.astype(np.float64)
-        if (exact != np.floor(exact)).any():
-            exact = exact[np.lexsort((exact, pair))]  # the same sum in whatever order the lines are
-        with np.errstate(over="ignore"):
-            weights = np.add.reduceat(exact, begins).astype(np.float32)
-        users, items = users[new], items[new]
-        times = None if times is None else np.maximum.reduceat(times, begins)
+    new = np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))
+    begins = np.flatnonzero(new)
+    exact = interactions.values[order].astype(np.float64)
+    if (exact != np.floor(exact)).any():
+        exact = exact[np.lexsort((exact, np.cumsum(new)))]  # the same sum in whatever order the lines are
+    with np.errstate(over="ignore"):
+        weights = np.add.reduceat(exact, begins).astype(np.float32)
     if not (np.isfinite(weights) & (weights > 0)).all():
         raise DataError("a weight is too great or too small for 32 bits", "use other weights or counts", where=source)
-    return users, items, weights, times
+    return replace(
+        interactions,
+        user_index=users[new],
+        item_index=items[new],
+        values=weights,
+        times=None if times is None else np.maximum.reduceat(times, begins),
+        scale=Scale(0.0, float(weights.max())),
+        order=np.maximum.reduceat(interactions.places()[order], begins),
+    )

@@ -341,25 +341,21 @@ def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
 
 
 def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
+    """The one file in a zip archive; DataError if there are more."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return archive.read(only_member(archive, path, wanted))
-
-
-def only_member(archive: zipfile.ZipFile, path: Path, wanted: str) -> zipfile.ZipInfo:
-    """The file in a zip archive that has one; DataError if there are more."""
-    if any(name.startswith("xl/workbook.") for name in archive.namelist()):
-        raise DataError(f"this is {WORKBOOK[0]}", WORKBOOK[1], where=str(path))
-    # A Mac puts what it knows of a file beside it.
-    found = [member for member in archive.infolist() if not member.is_dir()]
-    members = [member for member in found if not member.filename.startswith("__MACOSX/")]
-    if len(members) != 1:
-        inside = listed([member.filename for member in members]) or "nothing"
-        raise DataError(
-            f"this is a zip archive of {len(members)} files: {inside}",
-            f"unpack it and pass {wanted} in it",
-            where=str(path),
-        )
-    return members[0]
+        if any(name.startswith("xl/workbook.") for name in archive.namelist()):
+            raise DataError(f"this is {WORKBOOK[0]}", WORKBOOK[1], where=str(path))
+        # A Mac puts what it knows of a file beside it.
+        found = [member for member in archive.infolist() if not member.is_dir()]
+        members = [member for member in found if not member.filename.startswith("__MACOSX/")]
+        if len(members) != 1:
+            inside = listed([member.filename for member in members]) or "nothing"
+            raise DataError(
+                f"this is a zip archive of {len(members)} files: {inside}",
+                f"unpack it and pass {wanted} in it",
+                where=str(path),
+            )
+        return archive.read(members[0])
 
 
 _UNPACK = {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}
