@@ -136,7 +136,7 @@ def test_other_ratings_of_the_same_name_are_refused(
     path = tmp_path / "out" / "rmse-ratings-quick" / "rmse.json"
     before = path.read_bytes()
     assert refused("reproduce", "rmse", "--dataset", other, *only) == (
-        f"{path} is about other ratings that are called ratings too; name another folder with --out DIR\n"
+        f"{path} is about other ratings that are called ratings too; name another folder with out=...\n"
     )
     assert path.read_bytes() == before
     assert run("reproduce", "rmse", "--dataset", words[1], *only).code == 0
@@ -160,7 +160,7 @@ def test_what_is_refused(refused: Refused, world: Path, tmp_path: Path, monkeypa
     assert refused("reproduce", "rsme") == f"there is no experiment 'rsme'; there are {names}\n"
     only = refused("reproduce", "loss", "--only", "BPMF", "--dataset", world / "ratings.csv")
     assert only == "--only BPMF: not in loss; there are V-CFN, U-CFN\n"
-    none = "V-CFN++ needs side information, and there is none; give some, such as --item-features FILE\n"
+    none = "V-CFN++ needs side information, and there is none; give some, such as item_features=...\n"
     bare = ("--dataset", world / "ratings.csv", "--quiet", "--out", tmp_path / "out")
     assert refused("reproduce", "rmse", "--only", "V-CFN++", *bare) == none
     assert refused("reproduce", "side-information", *bare).startswith("side-information is about side information, ")

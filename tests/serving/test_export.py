@@ -80,10 +80,10 @@ def test_what_is_refused(served: Path, original: Path, tmp_path: Path, capsys: p
     out = tmp_path / "x.csv"
     assert "there is no such file; has" in said(tmp_path / "never", "--out", out)
     typo, other = tmp_path / "typo.sqlite", tmp_path / "other.sqlite"
-    assert f"{typo}: there is no such file; check --database" in said("--database", f"sqlite:///{typo}", "--out", out)
+    assert f"{typo}: there is no such file; check database=" in said("--database", f"sqlite:///{typo}", "--out", out)
     sqlite3.connect(other).close()
     other.touch()
-    assert "no live ratings are kept there; check --database" in said("--database", f"sqlite:///{other}", "--out", out)
+    assert "no live ratings are kept there; check database=" in said("--database", f"sqlite:///{other}", "--out", out)
     assert not typo.exists()
     assert b"cofill" not in other.read_bytes()
     assert not out.exists()

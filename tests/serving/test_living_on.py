@@ -212,7 +212,7 @@ def test_a_password_on_the_command_line_is_told(model: Path, capsys: pytest.Capt
 def test_a_database_that_is_none_is_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (model.parent / "model.live.sqlite").write_text("this is no database, however long it may be" * 100)
     assert main(["serve", str(model), "--port", "0"]) == 1
-    assert "live ratings cannot be kept there (file is not a database); check --database" in capsys.readouterr().err
+    assert "live ratings cannot be kept there (file is not a database); check database=" in capsys.readouterr().err
 
 
 def test_a_wrong_path_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

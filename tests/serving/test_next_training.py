@@ -185,7 +185,7 @@ def test_a_folder_that_is_no_export_is_refused(lived: Path, tmp_path: Path, caps
     other.mkdir()
     (other / "precious").write_text("x")
     assert main(["export", str(lived), "--out", str(other)]) == 1
-    assert "exists and is no export; choose another --out" in capsys.readouterr().err
+    assert "exists and is no export; choose another out=..." in capsys.readouterr().err
     assert (other / "precious").exists()
     with pytest.raises(DataError, match="is no export; `cofill export` makes one"):
         NextTraining.read(other)
