@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models import ridge as ridge_module
-from cofill.models.ridge import FeatureRegression
+from cofill.models import slopes as ridge_module
+from cofill.models.slopes import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

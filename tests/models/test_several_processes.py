@@ -25,8 +25,8 @@ from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Portion, draws_of
+from cofill.models.slopes import FeatureRegression
 from tests.models.contract import in_another_order, predict
 from tests.models.several_processes import Played, columns_of, together
 
@@ -292,7 +292,7 @@ def test_fitted_means(damping: float | None, features: int) -> None:
 
 @pytest.mark.parametrize("most", [30, 1000])
 def test_feature_regression(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofill.models.ridge._EXAMPLES", most)
+    monkeypatch.setattr("cofill.models.slopes._EXAMPLES", most)
     rng = np.random.default_rng(2)
     features = rng.normal(size=(90, 3)).astype(np.float32)
     targets = features @ rng.normal(size=(3, 2)) + rng.normal(0, 0.3, (90, 2))

@@ -10,9 +10,8 @@ from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.observed import Arrays, grown
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
-from cofill.models.slopes import Slopes, fit_slopes
+from cofill.models.slopes import FeatureRegression, Slopes, fit_slopes
 
 # With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4

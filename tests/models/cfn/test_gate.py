@@ -10,8 +10,7 @@ import pytest
 from cofill import CFN, Features, Ratings, split
 from cofill.data.datasets.world import make_world
 from cofill.exchange import ALONE
-from cofill.models.cfn.both import Judged
-from cofill.models.cfn.gate import Gated, best_halves, gate
+from cofill.models.cfn.blend import Gated, Judged, best_halves, gate
 from cofill.models.predictor import Given
 
 USERS, ITEMS = 160, 70

@@ -14,8 +14,8 @@ from cofill.errors import CheckpointError
 from cofill.models.cfn.checkpoint import TrainingState
 from cofill.models.cfn.fit import FitResult, Training, fit_matrix, new_network, validation_entries
 from cofill.models.cfn.network import Linear, encode_rows, outputs_at
-from cofill.models.cfn.pretrain import _train_inner_pair
 from cofill.models.cfn.scaling import Scaling, hold_out
+from cofill.models.cfn.sgd import _train_inner_pair
 from cofill.models.rng import Portion
 from cofill.progress import Step
 from tests.models.cfn.described_matrix import (

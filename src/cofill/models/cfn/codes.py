@@ -17,8 +17,8 @@ from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.observed import KnownRatings, grown
 from cofill.models.predictor import described_as_trained
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
+from cofill.models.slopes import FeatureRegression
 
 _ROWS_AT_ONCE = 1024
 _LEAST_LENGTH = np.float32(1e-6)

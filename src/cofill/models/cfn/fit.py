@@ -41,16 +41,15 @@ from cofill.exchange import ALONE, Exchange, total
 from cofill.extras import require
 from cofill.memory import give_back_large_arrays
 from cofill.models.biases import Biases
+from cofill.models.cfn.blend import best_halves, gate
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.gate import best_halves, gate
 from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, across, whole_variance
 from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import Decoder, UserRows
-from cofill.models.cfn.pretrain import stack_on
 from cofill.models.cfn.scaling import ScaledRows, Scaling, ValidationPart, hold_out
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count, stack_on
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.results import EpochRecord, Phase
 from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of, uniform_draws

@@ -44,8 +44,8 @@ from cofill.models.cfn.gp import (
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, Linear
 from cofill.models.cfn.scaling import Scaling, ValidationPart
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Portion, Sample, draws_of, draws_of_entries, seed_of, uniform_draws
+from cofill.models.slopes import FeatureRegression
 from cofill.threads import on_all_cores, one_blas_thread
 
 # Directions in which columns differ the most. With a local kernel, 128 of them predict validation ratings of

@@ -12,7 +12,7 @@ from cofill.config import CFNSettings, Networks, Orientation, Settings, settings
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
+from cofill.models.cfn.blend import Ensemble, Gated, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.fit import (
@@ -25,7 +25,6 @@ from cofill.models.cfn.fit import (
     make_engine,
     validation_entries,
 )
-from cofill.models.cfn.gate import Gated
 from cofill.models.cfn.gp import ColumnWeights, KernelParams
 from cofill.models.cfn.gp_fit import DecoderFit
 from cofill.models.cfn.network import CFNetwork

@@ -67,7 +67,7 @@ from cofill.models.cfn.scaling import Scaling
 from cofill.models.observed import KnownRatings, grown
 from cofill.models.persistence import Arrays
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
-from cofill.models.ridge import FeatureRegression
+from cofill.models.slopes import FeatureRegression
 
 _ENTRIES_AT_ONCE = 8192
 _ENTRIES_READ = 500_000

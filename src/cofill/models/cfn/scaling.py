@@ -13,8 +13,8 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.models.biases import Biases
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
+from cofill.models.slopes import FeatureRegression
 
 # The standard deviation that residuals are scaled to. The step size, the noise and the weight decay were found on
 # MovieLens-1M, whose residuals have it where the ends of its rating scale are -1 and 1: other scales are brought here.

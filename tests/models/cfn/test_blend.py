@@ -15,7 +15,7 @@ from cofill import CFN, Ratings
 from cofill.data.datasets.world import make_world
 from cofill.data.sparse import SparseRows
 from cofill.data.splits import random_split
-from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
+from cofill.models.cfn.blend import Ensemble, Judged, StackingWeight
 from cofill.models.predictor import Given
 from cofill.progress import Step
 from tests.models.contract import rmse
