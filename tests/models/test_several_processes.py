@@ -21,6 +21,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.biases import Biases
 from cofill.models.cfn.fit import FitResult, fit_matrix, validation_entries
 from cofill.models.cfn.gp import KernelParams
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
@@ -118,15 +119,9 @@ def train(
             SideFeatures(values) if side in features else SideFeatures.none(len(values))
             for side, values in (("rows", matrix.row_features), ("columns", matrix.column_features[chosen]))
         )
-        fitted = fit_matrix(
-            KnownRatings(part, part.transpose()),
-            ratings().scale,
-            settings,
-            row_features=of_rows,
-            column_features=of_columns,
-            portion=Portion(matrix.row_keys, matrix.column_keys[chosen], matrix.rows.columns, exchange),
-            progress=lambda step: lowered.append(step.note) if step.note else None,
-        )
+        portion = Portion(matrix.row_keys, matrix.column_keys[chosen], matrix.rows.columns, exchange)
+        given = Matrix(KnownRatings(part, part.transpose()), ratings().scale, of_rows, of_columns, portion)
+        fitted = fit_matrix(given, settings, progress=lambda step: lowered.append(step.note) if step.note else None)
         return chosen, fitted, lowered
 
     parts = together(size, work)
@@ -143,8 +138,8 @@ def _as_one(parts: list[tuple[Longs, FitResult, list[str]]], columns: int) -> Mo
     for chosen, fitted, also_lowered in parts:
         assert also_lowered == lowered
         assert _what_all_know(fitted) == _what_all_know(first)
-        np.testing.assert_array_equal(fitted.scaling.means, first.scaling.means)
-        of_columns[chosen] = fitted.scaling.columns
+        np.testing.assert_array_equal(fitted.part.scaling.means, first.part.scaling.means)
+        of_columns[chosen] = fitted.part.scaling.columns
         for name, weight in fitted.network.weights().items():
             if name in _BY_COLUMN:
                 weights[name][chosen] = weight
@@ -152,7 +147,7 @@ def _as_one(parts: list[tuple[Longs, FitResult, list[str]]], columns: int) -> Mo
                 np.testing.assert_array_equal(weight, weights[name], err_msg=name)
     return Model(
         weights,
-        (first.scaling.means, of_columns),
+        (first.part.scaling.means, of_columns),
         first.epochs,
         first.validation_rmse,
         [(record.phase, record.epoch, record.loss) for record in first.history],

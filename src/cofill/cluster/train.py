@@ -35,6 +35,7 @@ from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
@@ -278,7 +279,8 @@ def fit_together(
         model.item_attributes = _attributes_of_columns(partition, shard, exchange)
     features = partition.row_features(), shard.column_features
     progress = Forecast(progress)
-    model.learn_portion(known, partition.scale, features, portion, progress, checkpoint, resume=resume)
+    matrix = Matrix(known, partition.scale, *features, portion)
+    model.learn_portion(matrix, progress, checkpoint, resume=resume)
     decay = _decay(shard, model.settings.half_life, exchange)
     if by_item:
         if decay is not None:

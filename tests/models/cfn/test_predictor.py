@@ -14,6 +14,7 @@ from cofill.models.cfn import predictor as predicting
 from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.predictor import CFNPredictor
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.observed import known_arrays, known_from
 from cofill.models.predictor import Given, Predictor
 from tests.models.cfn import described_matrix
@@ -296,11 +297,8 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
     back = type(lived).restored(
         {name: array.copy() for name, array in arrays.items()},
         numbers,
-        known,
-        SCALE,
+        Matrix(known, SCALE, *sides),
         described_matrix.settings(**{"decoder": "process", **shape}),
-        sides[0],
-        sides[1],
     )
     assert back.decoder.amplitudes == lived.decoder.amplitudes
     np.testing.assert_allclose(every_way(back), every_way(lived), rtol=0, atol=1e-5)
@@ -310,21 +308,15 @@ def test_what_leads_out_of_its_arrays_is_refused() -> None:
     """Compiled loops go by these indices."""
     model = predictor(**PROCESS["uncut"])
     arrays, numbers = model.state()
+    settings = described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]})
+    matrix = Matrix(model.by_row, SCALE, model.row_features, model.column_features)
     for name, less, words in (
         ("input.weight", arrays["input.weight"][:-1], "another number of columns"),
         ("decoder.alpha", arrays["decoder.alpha"][:-1], "another number of coefficients"),
         ("decoder.near", arrays["decoder.near"] + ROWS, "nearest rows is damaged"),
     ):
         with pytest.raises(ValueError, match=words):
-            type(model).restored(
-                arrays | {name: less},
-                numbers,
-                model.by_row,
-                SCALE,
-                described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]}),
-                model.row_features,
-                model.column_features,
-            )
+            type(model).restored(arrays | {name: less}, numbers, matrix, settings)
 
 
 def test_the_arrays_of_the_caller_stay_as_they_are() -> None:
@@ -348,7 +340,7 @@ def test_it_predicts_what_features_decide(orientation: str) -> None:
 @NETWORKS
 def test_what_was_trained_is_predicted_by_the_network_itself(shape: Shape) -> None:
     trained = fitted(**shape)
-    network, scaling, rows = trained.network, trained.scaling, world().by_user
+    network, scaling, rows = trained.network, trained.part.scaling, world().by_user
     scaled = scaling.down(rows, world().user_features)
     outputs = network.output(encode_rows(network, scaled))
     if network.squash:

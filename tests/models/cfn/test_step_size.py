@@ -19,7 +19,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.baselines.autorec import AutoRec
 from cofill.models.cfn.fit import FitResult, fit_matrix, rate_factor, rate_of_epoch, validation_entries
-from cofill.models.cfn.scaling import ScaledRows, Scaling, hold_out
+from cofill.models.cfn.scaling import Matrix, ScaledRows, Scaling, hold_out
 from cofill.models.observed import KnownRatings
 from cofill.models.recommender import Recommender
 from cofill.models.rng import Portion
@@ -203,13 +203,8 @@ def matrix(known: Grid, scale: Scale, orientation: Orientation) -> SparseRows:
 
 
 def fit(rows: SparseRows, settings: CFNSettings, scale: Scale) -> FitResult:
-    return fit_matrix(
-        KnownRatings(rows, rows.transpose()),
-        scale,
-        settings,
-        row_features=SideFeatures.none(rows.rows),
-        column_features=SideFeatures.none(rows.columns),
-    )
+    about = SideFeatures.none(rows.rows), SideFeatures.none(rows.columns)
+    return fit_matrix(Matrix(KnownRatings(rows, rows.transpose()), scale, *about, Portion.of(rows)), settings)
 
 
 def rmse_of_means(rows: SparseRows, of: CFN | CFNSettings, scale: Scale | None = None) -> float:

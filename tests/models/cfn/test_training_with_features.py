@@ -8,7 +8,6 @@ import pytest
 import safetensors.numpy
 
 from cofill.config import CFNSettings
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.checkpoint import TrainingState
@@ -26,8 +25,8 @@ from tests.models.cfn.described_matrix import (
     SCALE,
     Floats,
     P,
-    known_ratings,
     matrix,
+    whole,
 )
 
 QUICK: dict[str, Any] = {
@@ -41,15 +40,8 @@ def fit(
     changes: dict[str, Any], checkpoint: Path | None = None, *, features: Floats | None = None, **others: Any
 ) -> FitResult:
     features = matrix().row_features if features is None else features
-    return fit_matrix(
-        known_ratings(),
-        SCALE,
-        CFNSettings.of(QUICK | changes),
-        row_features=SideFeatures(features),
-        column_features=SideFeatures(matrix().column_features),
-        checkpoint=checkpoint,
-        **others,
-    )
+    given = whole(features, matrix().column_features)
+    return fit_matrix(given, CFNSettings.of(QUICK | changes), checkpoint=checkpoint, **others)
 
 
 def weights(fitted: FitResult) -> bytes:
@@ -218,8 +210,8 @@ def test_rows_that_were_cold_in_training_teach_it_to_read_features() -> None:
     for ratio in (0.0, 0.3):
         fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "hidden": [16], "decoder": "network"})
         nothing = SparseRows(np.zeros(ROWS + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), COLUMNS)
-        cold = fitted.scaling.down(nothing, world.row_features)
+        cold = fitted.part.scaling.down(nothing, world.row_features)
         outputs = fitted.network.output(encode_rows(fitted.network, cold))
-        predicted = fitted.scaling.up(outputs, fitted.scaling.means[:, None])
+        predicted = fitted.part.scaling.up(outputs, fitted.part.scaling.means[:, None])
         errors.append(float(np.sqrt(np.mean((predicted - world.truth)[:COLD_ROW, :COLD_COLUMN] ** 2))))
     assert errors[1] < 0.9 * errors[0]

@@ -14,8 +14,8 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
-from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.observed import KnownRatings, grown
+from cofill.models.cfn.scaling import NOWHERE, Matrix, ScaledRows, Scaling
+from cofill.models.observed import grown
 from cofill.models.predictor import described_as_trained
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression
@@ -224,17 +224,16 @@ class RowCodes:
         network: CFNetwork,
         scaling: Scaling,
         space: CodeSpace,
-        known: KnownRatings,
-        features: SideFeatures,
+        matrix: Matrix,
         read: ReadRows | None = None,
     ) -> None:
-        """Ratings and features by rows. `read`: in part of a model, which cannot read the rows by itself."""
+        """`read`: in part of a model, which cannot read the rows by itself."""
         self._network, self._scaling, self._space = network, scaling, space
-        self._known, self._features, self._read = known, features, read
-        self.trained_counts = known.trained_counts()
+        self._known, self._features, self._read = matrix.known, matrix.row_features, read
+        self.trained_counts = self._known.trained_counts()
         self._trained: Rows | None = None
         self._now: Rows | None = None
-        self._changed = np.zeros(known.rows, np.bool_)  # (rows,): since the training
+        self._changed = np.zeros(self._known.rows, np.bool_)  # (rows,): since the training
         self._stale: set[int] = set()  # rows that are not in `_now` as they stand
 
     def row_changed(self, row: int) -> None:
@@ -273,9 +272,7 @@ class RowCodes:
         if self._trained is None:
             rows, scaling = self._known.trained, self._scaling
             if self._read is None:
-                no_keys = np.empty(0, np.uint64)  # nothing is drawn
-                portion = Portion(no_keys, no_keys, rows.columns)
-                codes = encode_trained(self._network, scaling, rows, self._features.trained, portion)
+                codes = encode_trained(self._network, scaling, rows, self._features.trained, NOWHERE)
             else:
                 codes = self._read.codes
             self._trained = Rows(codes, scaling.means, self._space.directions(codes))

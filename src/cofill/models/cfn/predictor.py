@@ -43,8 +43,6 @@ import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings, Orientation
-from cofill.data.described import SideFeatures
-from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
@@ -63,8 +61,8 @@ from cofill.models.cfn.gp import (
 )
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
-from cofill.models.cfn.scaling import Scaling
-from cofill.models.observed import KnownRatings, grown
+from cofill.models.cfn.scaling import Matrix, Scaling
+from cofill.models.observed import grown
 from cofill.models.persistence import Arrays
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
 from cofill.models.slopes import FeatureRegression
@@ -138,30 +136,28 @@ class CFNPredictor(Predictor):
     def __init__(
         self,
         network: CFNetwork,
-        scaling: Scaling,
-        known: KnownRatings,
+        matrix: Matrix,
         biases: Biases,
+        scaling: Scaling,
         decoder: Decoder,
-        settings: CFNSettings,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
         read: ReadRows | None = None,
     ) -> None:
         """Ratings and biases by the rows and columns of the network, which may be items and users.
 
         `read`: the rows as all columns read them, in part of a model, which has some of the columns.
         """
+        known, about = matrix.known, (matrix.row_features, matrix.column_features)
         by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), biases.transposed())
-        super().__init__(by_user[0], scaling.scale, by_user[1], *self._by_network(row_features, column_features))
+        super().__init__(by_user[0], matrix.scale, by_user[1], *self._by_network(*about))
         self.network, self.scaling, self.decoder = network, scaling, decoder
         self.by_row, self.biases = known, biases
-        self.row_features, self.column_features = row_features, column_features
+        self.row_features, self.column_features = about
         # The network's own output weights have done their work: these are the largest arrays there are.
         network.output.weight = decoder.columns.linear[:, :-1]
         network.output.bias = decoder.columns.linear[:, -1]
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
-        self.codes = RowCodes(network, scaling, self._space, known, row_features, read)
-        self.own_output = settings.decoder == "network"
+        self.codes = RowCodes(network, scaling, self._space, matrix, read)
+        self.own_output = scaling.settings.decoder == "network"
         self._left_out = None if read is None else read.left_out
         self._weights = decoder.columns  # of columns as they stand now, but alpha, which is in the local part
         self._local: LocalPart | None = None
@@ -195,21 +191,17 @@ class CFNPredictor(Predictor):
         cls,
         arrays: Arrays,
         numbers: Mapping[str, float],
-        known: KnownRatings,
-        scale: Scale,
+        matrix: Matrix,
         settings: CFNSettings,
-        row_features: SideFeatures | None,
-        column_features: SideFeatures | None,
         read: Arrays | None = None,
     ) -> Self:
         """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them.
 
         ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
         """
+        known, row_features, scale = matrix.known, matrix.row_features, matrix.scale
         weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
-        row_features = row_features or SideFeatures.none(rows)
-        column_features = column_features or SideFeatures.none(columns)
-        biases = Biases.restored(taken(weights, "biases."), row_features.trained, column_features.trained)
+        biases = Biases.restored(taken(weights, "biases."), row_features.trained, matrix.column_features.trained)
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
         near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
@@ -236,7 +228,7 @@ class CFNPredictor(Predictor):
         if read is not None:
             left_out = LeaveOneOut(network, scaling, row_features, known.trained_counts(), read)
             read_rows = ReadRows(read["codes"], left_out)
-        return cls(network, scaling, known, biases, decoder, settings, row_features, column_features, read_rows)
+        return cls(network, matrix, biases, scaling, decoder, read_rows)
 
     def read_rows(self) -> Arrays:
         """The rows of the training as all columns read them, for the file of a model in shards."""

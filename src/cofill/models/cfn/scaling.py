@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.models.biases import Biases
+from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression
 
@@ -28,6 +30,17 @@ _PAPERS_DAMPING = 7.0
 
 NOWHERE = Portion(np.zeros(0, np.uint64), np.zeros(0, np.uint64), 0)
 """For rows that are read and not trained on: nothing is drawn for them."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix to be filled in: its known ratings, and what else is known of its rows and columns."""
+
+    known: KnownRatings
+    scale: Scale
+    row_features: SideFeatures
+    column_features: SideFeatures
+    portion: Portion = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -264,6 +277,31 @@ class Scaling:
     def unclipped(self, outputs: Floats, means: np.float32 | Floats) -> Floats:
         ratings: Floats = (outputs + means) * np.float32(self.unit) + np.float32(self.centre)
         return ratings
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """Ratings of a matrix to train on, all or some, and what is taken off them."""
+
+    matrix: Matrix
+    rows: SparseRows
+    by_column: SparseRows
+    biases: Biases
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, matrix: Matrix, rows: SparseRows, by_column: SparseRows, settings: CFNSettings) -> Self:
+        features, portion = matrix.row_features.trained, matrix.portion
+        about = {"row_features": features, "column_features": matrix.column_features.trained}
+        biases = Biases(rows, by_column, settings.mean_damping, **about, portion=portion)
+        taken_off = biases if settings.decoder == "process" else None
+        return cls(
+            matrix, rows, by_column, biases, Scaling.fit(rows, taken_off, matrix.scale, settings, features, portion)
+        )
+
+    def scaled(self) -> ScaledRows:
+        """As the network reads them."""
+        return self.scaling.down(self.rows, self.matrix.row_features.trained, self.matrix.portion)
 
 
 def _middle(scale: Scale) -> tuple[float, float]:
