@@ -266,7 +266,7 @@ def test_fitted_means(damping: float | None, features: int) -> None:
     def fitted(exchange: Played) -> tuple[Longs, Biases]:
         chosen = np.flatnonzero(mixed_up(matrix.rows.columns, exchange.size) == exchange.rank)
         part = columns_of(matrix.rows, chosen)
-        means = Biases(
+        means = Biases.fit(
             part,
             part.transpose(),
             damping,

@@ -56,7 +56,9 @@ class Means(Recommender):
         known = KnownRatings(data.ratings.rows("user"), data.ratings.rows("item"))
         damping: float | None = getattr(self._settings, "mean_damping", None)
         of_users, of_items = data.users.trained, data.items.trained
-        means = Biases(known.trained, known.trained_columns, damping, row_features=of_users, column_features=of_items)
+        means = Biases.fit(
+            known.trained, known.trained_columns, damping, row_features=of_users, column_features=of_items
+        )
         return BiasPredictor(known, data.ratings.scale, means, data.users, data.items)
 
     def _state_dict(self) -> State:

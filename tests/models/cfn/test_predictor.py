@@ -185,12 +185,12 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
         np.testing.assert_allclose(found, stranger, rtol=0, atol=1e-5)
     # The decoder's biases are posterior means beside tastes, the fitted ones without.
     near = 1e-5 if model.own_output else 0.3
-    assert np.abs(means.overall + means.row_of_nobody() + means.column - stranger).max() < near
+    assert np.abs(means.overall + means.rows.of_nobody() + means.columns.now - stranger).max() < near
     strange = model.entries(every_user, np.full(of.users, -1, np.int32))
     np.testing.assert_allclose(model.entries(every_user, np.full(of.users, of.items - 1, np.int32)), strange, atol=1e-5)
-    assert np.abs(means.overall + means.column_of_nothing() + means.row - strange).max() < near
+    assert np.abs(means.overall + means.columns.of_nobody() + means.rows.now - strange).max() < near
     neither = model.entries(indices(-1), indices(-1))[0]
-    assert neither == pytest.approx(means.overall + means.row_of_nobody() + means.column_of_nothing(), abs=1e-5)
+    assert neither == pytest.approx(means.overall + means.rows.of_nobody() + means.columns.of_nobody(), abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [PROCESS["item"], PROCESS["user"], *NETWORK.values()], ids=str)

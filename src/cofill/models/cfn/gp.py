@@ -132,7 +132,7 @@ class KernelInputs(NamedTuple):
 
 def expected_of_columns(space: CodeSpace, biases: Biases, scaling: Scaling, features: Floats) -> tuple[Floats, Floats]:
     """Weights (n, width + 1) and biases (n,), scaled, of columns of which the features (n, Q) are known."""
-    return space.expected(features), biases.by_column_features.expected(features)[:, 0] / np.float32(scaling.unit)
+    return space.expected(features), biases.columns.expected(features) / np.float32(scaling.unit)
 
 
 def local_kernel(cosines: Floats) -> Floats:
@@ -777,7 +777,7 @@ def whole_variance(
     posterior: Doubles, amplitudes: KernelParams, biases: Biases, scaling: Scaling, counts: Longs
 ) -> Doubles:
     """(n,) scaled: of ratings, from what is uncertain of the column, of the row's deviation, and the noise."""
-    of_row = biases.noise / scaling.unit**2 / (counts + max(biases.row_damping, 1e-6))
+    of_row = biases.noise / scaling.unit**2 / (counts + max(biases.rows.damping, 1e-6))
     variance: Doubles = posterior + of_row + amplitudes.noise
     return variance
 

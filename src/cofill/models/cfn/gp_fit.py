@@ -373,7 +373,7 @@ def first_amplitudes(part: TrainingPart) -> KernelParams:
     noise = max(biases.noise / square, 1e-4)
     return KernelParams(
         noise=noise,
-        bias=biases.column_variance / square,
+        bias=biases.columns.variance / square,
         taste=0.3,
         cosine=0.05 * noise,
         local=0.05 * noise if part.scaling.settings.neighbours else 0.0,

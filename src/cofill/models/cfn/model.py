@@ -339,7 +339,7 @@ def _own_output(first: DecoderFit) -> Decoder:
     linear = np.column_stack([network.output.weight, network.output.bias])
     cold = np.flatnonzero(first.by_column.counts() == 0)
     linear[cold] = space.expected(first.column_features.trained[cold])
-    bias = biases.trained_column / np.float32(first.scaling.unit)
+    bias = biases.columns.trained / np.float32(first.scaling.unit)
     nothing = np.zeros((len(linear), 0), np.float32)
     return Decoder(space, amplitudes, ColumnWeights(linear, nothing, bias, nothing.ravel()), None, None)
 

@@ -296,7 +296,7 @@ class CFNPredictor(Predictor):
         found = self._posterior(rows, ratings, features, column)[0].weights()
         if not self.own_output:
             return found
-        bias = self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit)
+        bias = self.biases.transposed().row_of(rows, ratings, features) / np.float32(self.scaling.unit)
         return found._replace(bias=np.asarray(bias))
 
     def _posterior(
@@ -379,7 +379,7 @@ class CFNPredictor(Predictor):
 
     def _row_deviations(self) -> Floats:
         """(rows,), in ratings."""
-        return self._by_network(self.means.row, self.means.column)[0]
+        return self.biases.rows.now
 
     def _said(self, codes: Floats, directions: Floats, columns: ColumnWeights) -> Floats:
         """(n, columns), or (n,) of one column: what columns say of rows, without bias and local part."""
@@ -431,11 +431,11 @@ class CFNPredictor(Predictor):
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
         biases, weights, (rows, columns) = self.biases, self._weights, self._by_network(users, items)
-        nowhere = biases.overall + biases.row_of_nobody() + biases.column_of_nothing()
+        nowhere = biases.overall + biases.rows.of_nobody() + biases.columns.of_nobody()
         predicted = np.full(len(rows), nowhere, np.float32)
         nobody = (rows < 0) & (columns >= 0)
         unit = np.float32(self.scaling.unit)
-        predicted[nobody] = biases.overall + biases.row_of_nobody() + unit * weights.bias[columns[nobody]]
+        predicted[nobody] = biases.overall + biases.rows.of_nobody() + unit * weights.bias[columns[nobody]]
         nothing = (rows >= 0) & (columns < 0)
         if nothing.any():
             asked, place = np.unique(rows[nothing], return_inverse=True)
@@ -551,7 +551,9 @@ class UserRows(CFNPredictor):
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_row(self._local.nearest(user), directions[place])
-        shrinkage, deviations, means = (part[users][:, None] for part in (self._shrinkage(), self.means.row, now.means))
+        shrinkage, deviations, means = (
+            part[users][:, None] for part in (self._shrinkage(), self.means.rows.now, now.means)
+        )
         bias = items.bias
         if (slopes := self.biases.slopes) is not None:
             bias = bias + np.transpose(self._interactions(slopes.rows.inputs[users], slopes.columns.inputs))
@@ -631,7 +633,7 @@ class UserRows(CFNPredictor):
             by_feature += slopes.rows.design.shares(vector, self._amplitudes.interactions * together)
         of_network = Shares(by_rating * scaling.unit, by_feature)
         if self.own_output:
-            base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.row_of_nobody()
+            base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.rows.of_nobody()
             difference, believed = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
         else:
             said = path.start
@@ -662,7 +664,7 @@ class ItemRows(CFNPredictor):
         bias, known = weights.bias[:, None], self._column_known()[users][:, None]
         if (slopes := self.biases.slopes) is not None:
             bias = bias + self._interactions(slopes.rows.inputs, slopes.columns.inputs[users])
-        return self._ratings(bias, said, self._shrinkage(), self.means.column, now.means, known)
+        return self._ratings(bias, said, self._shrinkage(), self.means.columns.now, now.means, known)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(None))
@@ -704,7 +706,7 @@ class ItemRows(CFNPredictor):
         start = expected(asked, *of_nothing)[:, 0].astype(np.float64)
         by_rating = gain * (targets - expected(seen, *of_nothing)[:, 0])
         # What the ratings tell is taken off what the features had led one to expect.
-        of_bias = means.by_row_features.slope[:-1, 0] / np.float32(unit)
+        of_bias = means.rows.by_features.slope[:-1, 0] / np.float32(unit)
         slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self.own_output else of_bias
         by_feature = (expected(asked, *slope) - gain @ expected(seen, *slope)) * vector
         if (slopes := self.biases.slopes) is not None:
@@ -720,7 +722,7 @@ class ItemRows(CFNPredictor):
         shrinkage, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
         if self.own_output:
             shrinkage = self._shrinkage()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
-            base = means.overall + means.column[items] + means.row_of_nobody()
+            base = means.overall + means.columns.now[items] + means.rows.of_nobody()
             difference = scaling.unclipped(start.astype(np.float32), now.means[items]) - base
         of_network, read = Shares(by_rating * unit, by_feature * unit), np.ones(len(given.ratings), np.bool_)
         return blended(given, vector, means, of_network, shrinkage=shrinkage, difference=difference, read=read)
@@ -807,11 +809,8 @@ def blended(
     `difference` (m,) is what the network exceeds the base by where nothing is known. The ratings that are `read` (n,)
     and the features that tell anything share it.
     """
-    usual = np.zeros(len(given.others), np.float32)
-    old = given.others < len(means.trained_column)
-    usual[old] = means.trained_column[given.others[old]]
-    surplus = given.ratings - means.overall - usual - means.row_of_nobody()
-    of_means = of_damped_mean(surplus, features, means.by_row_features, means.row_damping)
+    surplus = means.surplus(given.others, given.ratings) - means.rows.of_nobody()
+    of_means = of_damped_mean(surplus, features, means.rows.by_features, means.rows.damping)
     weight = shrinkage.astype(np.float64)[:, None]
     by_rating, by_feature = (
         weight * network + (1 - weight) * mean for network, mean in zip(of_network, of_means, strict=True)

@@ -146,7 +146,7 @@ class Scaling:
         # Only cold rows in training teach the network what the mark means.
         marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
         if biases is not None:
-            deviations = np.repeat(biases.trained_row, rows.counts()) + biases.trained_column[rows.indices]
+            deviations = np.repeat(biases.rows.trained, rows.counts()) + biases.columns.trained[rows.indices]
             left = (rows.values - biases.overall - deviations).astype(np.float64)
             count, summed, squares = total(portion.exchange, len(left), left.sum(), float(left @ left))
             spread = max(squares / max(count, 1) - (summed / max(count, 1)) ** 2, 0.0) ** 0.5
@@ -177,10 +177,10 @@ class Scaling:
         marks_empty: bool,
     ) -> Self:
         """For the decoder "process"."""
-        by_features = FeatureRegression(biases.by_row_features.slope / np.float32(unit))
-        columns, means = (part / np.float32(unit) for part in (biases.trained_column, biases.trained_row))
+        by_features = FeatureRegression(biases.rows.by_features.slope / np.float32(unit))
+        columns, means = (part / np.float32(unit) for part in (biases.columns.trained, biases.rows.trained))
         return cls(
-            scale, float(biases.overall), unit, biases.row_damping, typical_length, 0.0, by_features, columns, means,
+            scale, float(biases.overall), unit, biases.rows.damping, typical_length, 0.0, by_features, columns, means,
             marks_empty, settings,
         )  # fmt: skip
 
@@ -293,7 +293,7 @@ class TrainingPart:
     def of(cls, matrix: Matrix, rows: SparseRows, by_column: SparseRows, settings: CFNSettings) -> Self:
         features, portion = matrix.row_features.trained, matrix.portion
         about = {"row_features": features, "column_features": matrix.column_features.trained}
-        biases = Biases(rows, by_column, settings.mean_damping, **about, portion=portion)
+        biases = Biases.fit(rows, by_column, settings.mean_damping, **about, portion=portion)
         taken_off = biases if settings.decoder == "process" else None
         return cls(
             matrix, rows, by_column, biases, Scaling.fit(rows, taken_off, matrix.scale, settings, features, portion)
