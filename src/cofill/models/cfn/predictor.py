@@ -128,6 +128,16 @@ class Decoder:
         )
 
 
+class AskedRows(NamedTuple):
+    """Rows that are asked about, as they stand now; or one."""
+
+    codes: Floats  # (n, width)
+    directions: Floats  # (n, r)
+    shrinkage: Floats | np.float32  # (n,): how far codes are believed
+    deviations: Floats | np.float32  # (n,), in ratings
+    means: Floats | np.float32  # (n,), scaled
+
+
 class CFNPredictor(Predictor):
     """Codes of rows, weights of columns, and how both follow changes; a subclass says which of them are users."""
 
@@ -377,15 +387,17 @@ class CFNPredictor(Predictor):
         """(columns,): of which columns there is a rating or a feature."""
         return np.asarray((self._column_counts() > 0) | self.column_features.described)
 
-    def _row_deviations(self) -> Floats:
-        """(rows,), in ratings."""
-        return self.biases.rows.now
+    def _rows(self, at: Ints | Longs | slice) -> AskedRows:
+        """Some rows as they stand now."""
+        now = self.codes.now()
+        deviations = self.biases.rows.now[at]
+        return AskedRows(now.codes[at], now.directions[at], self._shrinkage()[at], deviations, now.means[at])
 
-    def _said(self, codes: Floats, directions: Floats, columns: ColumnWeights) -> Floats:
+    def _said(self, rows: AskedRows, columns: ColumnWeights) -> Floats:
         """(n, columns), or (n,) of one column: what columns say of rows, without bias and local part."""
-        said: Floats = codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
+        said: Floats = rows.codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
         if columns.cosine.shape[-1]:
-            said += directions @ columns.cosine.T
+            said += rows.directions @ columns.cosine.T
         return said
 
     def _interactions(self, rows: Floats, columns: Floats) -> Floats | np.float32:
@@ -396,37 +408,32 @@ class CFNPredictor(Predictor):
         return slopes.interactions(rows, columns) * np.float32(self._amplitudes.interactions / self.scaling.unit)
 
     def _ratings(
-        self,
-        bias: np.float32 | Floats,
-        said: Floats,
-        shrinkage: np.float32 | Floats,
-        deviations: np.float32 | Floats,
-        means: np.float32 | Floats,
-        known: bool | np.bool_ | Bools,
+        self, bias: np.float32 | Floats, said: Floats, rows: AskedRows, known: bool | np.bool_ | Bools
     ) -> Floats:
-        """What columns say of rows -> ratings, from the biases of the columns, and from the shrinkage, the deviations
-        (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
+        """What columns say of rows (..., n) -> ratings, from the biases of the columns.
+
+        `known`: whether anything is known of the columns.
         """
         unit = np.float32(self.scaling.unit)
         if not self.own_output:
-            ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
+            ratings: Floats = self.biases.overall + rows.deviations + unit * (bias + rows.shrinkage * said)
             return ratings
-        fitted = self.biases.overall + deviations + unit * bias
-        output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
-        return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
+        fitted = self.biases.overall + rows.deviations + unit * bias
+        output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, rows.means)
+        return np.asarray(fitted + rows.shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
     def _column_at(
         self, found: ColumnWeights, rated: Ints, features: Floats, at: Ints | slice, *, known: bool
     ) -> Floats:
         """(rows,), or at some rows: of a column that need not be a known one, with these features (Q,)."""
-        now = self.codes.now()
-        said = self._said(now.codes[at], now.directions[at], found)
+        asked = self._rows(at)
+        said = self._said(asked, found)
         if self._local is not None:
             said += self._local.of_column(rated, found.alpha)[at]
         bias: Floats | np.float32 = found.bias
         if (slopes := self.biases.slopes) is not None:
             bias = bias + self._interactions(slopes.rows.inputs[at], slopes.columns.design(features[None])[0])
-        return self._ratings(bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
+        return self._ratings(bias, said, asked, known)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
@@ -443,25 +450,21 @@ class CFNPredictor(Predictor):
             found = self._solved(_NO_ROWS, _NO_RATINGS, unknown, None)
             predicted[nothing] = self._column_at(found, _NO_ROWS, unknown, asked, known=False)[place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        now, shrinkage, known, deviations = (
-            self.codes.now(),
-            self._shrinkage(),
-            self._column_known(),
-            self._row_deviations(),
-        )
+        known = self._column_known()
         for first in range(0, len(seen), _ENTRIES_AT_ONCE):
             at = seen[first : first + _ENTRIES_AT_ONCE]
             row, column = rows[at], columns[at]
-            said = np.einsum("ij,ij->i", now.codes[row], weights.linear[column, :-1]) + weights.linear[column, -1]
+            asked_rows, own = self._rows(row), weights.at(column)
+            said = np.einsum("ij,ij->i", asked_rows.codes, own.linear[:, :-1]) + own.linear[:, -1]
             if weights.cosine.shape[1]:
-                said += np.einsum("ij,ij->i", now.directions[row], weights.cosine[column])
+                said += np.einsum("ij,ij->i", asked_rows.directions, own.cosine)
             if self._local is not None:
                 said += self._local.at_pairs(row, column)
-            bias = weights.bias[column]
+            bias = own.bias
             if (slopes := self.biases.slopes) is not None:
                 together = self._interactions(slopes.rows.inputs[row][:, None], slopes.columns.inputs[column])
                 bias = bias + np.reshape(together, -1)
-            predicted[at] = self._ratings(bias, said, shrinkage[row], deviations[row], now.means[row], known[column])
+            predicted[at] = self._ratings(bias, said, asked_rows, known[column])
         return predicted
 
     # Intervals
@@ -545,19 +548,15 @@ class UserRows(CFNPredictor):
 
     def users(self, users: Longs) -> Floats:
         self._flush()
-        now, items = self.codes.now(), self._weights.at(slice(self.known.columns))
-        directions = now.directions[users]
-        said = self._said(now.codes[users], directions, items)
+        rows, items = self._rows(users), self._weights.at(slice(self.known.columns))
+        said = self._said(rows, items)
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
-                said[place] += self._local.of_row(self._local.nearest(user), directions[place])
-        shrinkage, deviations, means = (
-            part[users][:, None] for part in (self._shrinkage(), self.means.rows.now, now.means)
-        )
-        bias = items.bias
+                said[place] += self._local.of_row(self._local.nearest(user), rows.directions[place])
+        bias = items.bias[:, None]
         if (slopes := self.biases.slopes) is not None:
-            bias = bias + np.transpose(self._interactions(slopes.rows.inputs[users], slopes.columns.inputs))
-        return self._ratings(bias, said, shrinkage, deviations, means, self._column_known())
+            bias = bias + self._interactions(slopes.rows.inputs[users], slopes.columns.inputs)
+        return self._ratings(bias, said.T, rows, self._column_known()[:, None]).T
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(self.known.columns))
@@ -566,20 +565,21 @@ class UserRows(CFNPredictor):
         self._flush()
         vector = or_zeros(features, self.row_features.width)
         code, mean = self.codes.of_ratings(items, ratings, vector)
-        shrinkage, direction = self._shrinkage_of(items, features)[0], self._space.directions(code[None])
+        deviation, shrinkage = self.biases.row_of(items, ratings, vector), self._shrinkage_of(items, features)
+        row = AskedRows(code[None], self._space.directions(code[None]), shrinkage, deviation, mean)
         weights = self._weights.at(asked)
-        said = self._said(code[None], direction, weights)[0]
+        said, bias = self._said(row, weights)[0], weights.bias
         if self._local is not None and shrinkage:
-            said += self._local.of_row(self._local.nearest_to(direction[0]), direction[0])[asked]
-        deviation, bias = self.biases.row_of(items, ratings, vector), weights.bias
+            said += self._local.of_row(self._local.nearest_to(row.directions[0]), row.directions[0])[asked]
         if (slopes := self.biases.slopes) is not None:
             together = self._interactions(slopes.rows.design(vector[None]), slopes.columns.inputs[asked])
             bias = bias + np.reshape(together, -1)
-        return self._ratings(bias, said, shrinkage, deviation, mean, self._column_known()[asked])
+        return self._ratings(bias, said, row, self._column_known()[asked])
 
-    def _shrinkage_of(self, items: Ints, features: Floats | None) -> Floats:
-        """(1,): in a user with ratings of these items."""
-        return self._amplitudes.shrinkage(np.array([self._count_read(items)]), np.array([features is not None]))
+    def _shrinkage_of(self, items: Ints, features: Floats | None) -> np.float32:
+        """Of a user with ratings of these items."""
+        read, described = np.array([self._count_read(items)]), np.array([features is not None])
+        return np.float32(self._amplitudes.shrinkage(read, described)[0])
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         return np.lexsort((users, items))  # column by column
@@ -592,7 +592,7 @@ class UserRows(CFNPredictor):
         code, _ = self.codes.of_ratings(items, ratings, or_zeros(features, self.row_features.width))
         rated = [self.by_row.column(item)[0] for item in asked.tolist()]
         own = np.repeat(asked.astype(np.int64), [len(rows) for rows in rated])
-        new = code, self._shrinkage_of(items, features)[0]
+        new = code, self._shrinkage_of(items, features)
         posterior = self._variances(rated, own, [_NEVER_SEEN] * len(asked), new)
         read = np.full(len(asked), self._count_read(items))
         return self._in_ratings(self.decoder.spread, posterior, read, self.item_counts[asked], predicted)
@@ -605,7 +605,7 @@ class UserRows(CFNPredictor):
         read = given.others < network.columns
         row, _ = self.codes.as_read(given.others, given.ratings, vector)
         code = encode_rows(network, row)
-        shrinkage = self._shrinkage_of(given.others, given.features)[0]
+        shrinkage = self._shrinkage_of(given.others, given.features)
         weight, bias = weights.linear[:, :-1], weights.linear[:, -1]
         if weights.cosine.shape[1]:
             cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code)
@@ -656,15 +656,15 @@ class ItemRows(CFNPredictor):
 
     def users(self, users: Longs) -> Floats:
         self._flush()
-        now, weights = self.codes.now(), self._weights.at(users)
-        said = np.ascontiguousarray(self._said(now.codes, now.directions, weights).T)
+        rows, weights = self._rows(slice(None)), self._weights.at(users)
+        said = np.ascontiguousarray(self._said(rows, weights).T)
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_column(*self._local.alpha_of(user))
         bias, known = weights.bias[:, None], self._column_known()[users][:, None]
         if (slopes := self.biases.slopes) is not None:
             bias = bias + self._interactions(slopes.rows.inputs, slopes.columns.inputs[users])
-        return self._ratings(bias, said, self._shrinkage(), self.means.columns.now, now.means, known)
+        return self._ratings(bias, said, rows, known)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(None))
