@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cofill import CFN
@@ -19,7 +18,7 @@ QUICK: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("orientation", "activation", "by"),
-    [("user", "tanh", 0.01), ("item", "tanh", 0.01), ("item", "sigmoid", 0.005), ("item", "identity", 0.005)],
+    [("user", "tanh", 0.01), ("item", "sigmoid", 0.005)],
 )
 def test_a_better_start(orientation: str, activation: str, by: float) -> None:
     """After a single epoch of fine-tuning, on ratings that were held out, by the output of the network itself."""
@@ -47,17 +46,6 @@ def test_five_layers_and_both_phases() -> None:
     assert phases[4:6] == ["pretrain", "pretrain"]
     assert set(phases[6:]) == {"train"}
     assert [r.phase for r in model.history] == phases
-
-
-def test_the_seed_decides() -> None:
-    world = make_world(users=40, items=30, ratings=500, seed=4)
-    settings = QUICK | {"pretrain_epochs": 2, "inner_epochs": 2, "epochs": 1}
-    one, same, other = (
-        CFN(**settings, hidden=(8, 4, 8), pretrain=True, seed=seed).fit(world.ratings).predict(world.ratings)
-        for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(one - other).max() > 1e-4
 
 
 @pytest.mark.parametrize("hidden", [8, (8, 4), (8, 4, 9), (8, 4, 4, 8)])
