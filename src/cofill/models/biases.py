@@ -118,21 +118,21 @@ class Biases:
             main_effects = slopes.main_effects()
         by_features = [FeatureRegression(slope[:, None].astype(np.float32)) for slope in main_effects]
         # Of a row every process sees some ratings, of a column one process sees all.
-        of_rows, of_columns = (
+        expected = (
             by.expected(features)[:, 0].astype(np.float64)
             for by, features in zip(by_features, (row_features, column_features), strict=True)
         )
-        rows = _Side(trained, of_rows, overall, ratings=together, ids=ALONE)
-        columns = _Side(trained_columns, of_columns, overall, ratings=ALONE, ids=together)
+        rows = _Side(trained, next(expected), overall, ratings=together, ids=ALONE)
+        columns = _Side(trained_columns, next(expected), overall, ratings=ALONE, ids=together)
         if damping is None and constant:
             damping = _USUAL_DAMPING
         spread = max(spread, _LEAST_SPREAD)
         learned = _learn(rows, columns, spread) if damping is None else _settle(rows, columns, spread, damping)
-        sides = (
+        of_rows, of_columns = (
             Deviations(side.deviations.astype(np.float32), side.damping, variance, by)
             for side, variance, by in zip((rows, columns), (learned.row, learned.column), by_features, strict=True)
         )
-        return cls(overall, learned.noise, *sides, slopes)
+        return cls(overall, learned.noise, of_rows, of_columns, slopes)
 
     def arrays(self) -> Arrays:
         """As they were fitted, for a model file."""

@@ -297,7 +297,7 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
     back = type(lived).restored(
         {name: array.copy() for name, array in arrays.items()},
         numbers,
-        Matrix(known, SCALE, *sides),
+        Matrix(known, SCALE, sides[0], sides[1]),
         described_matrix.settings(**{"decoder": "process", **shape}),
     )
     assert back.decoder.amplitudes == lived.decoder.amplitudes

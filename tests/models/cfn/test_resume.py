@@ -80,7 +80,7 @@ def test_every_checkpoint_leads_to_the_same_end(case: str, file: Path, tmp_path:
     checkpoint, changes, kept = tmp_path / "checkpoint.safetensors", CASES[case], list[bytes]()
     ratings = Ratings.read(file)
     about = Features.read((np.arange(1, 61), np.random.default_rng(0).normal(size=(60, 2))), name="about")
-    features = {"user_features": about} if "features" in case else {}
+    features: dict[str, Any] = {"user_features": about} if "features" in case else {}
 
     def keep(step: Step) -> None:
         if (step.unit == "epoch" or step.note) and checkpoint.exists():  # not before the end of the pre-training

@@ -14,7 +14,7 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
-from cofill.models.cfn.scaling import NOWHERE, Matrix, ScaledRows, Scaling
+from cofill.models.cfn.scaling import NOWHERE, Matrix, ScaledRows, Scaling, damped
 from cofill.models.observed import grown
 from cofill.models.predictor import described_as_trained
 from cofill.models.rng import Portion
@@ -86,11 +86,7 @@ class LeaveOneOut:
         scaling, arrays = self._scaling, self.arrays
         own = scaling.without_column(columns, ratings)
         counts = self._counts[rows] - 1
-        total = counts + scaling.damping
-        expected = self._expected[rows]
-        means = np.divide(
-            arrays["totals"][rows] - own + scaling.damping * expected, total, out=expected.copy(), where=total > 0
-        ).astype(np.float32)
+        means = damped(arrays["totals"][rows] - own, counts, scaling.damping, self._expected[rows])
         z = np.empty((len(rows), arrays["sums"].shape[1]), np.float32)
         _sums_without(
             arrays["sums"], arrays["ones"], self._network.input.weight, rows, columns, own,

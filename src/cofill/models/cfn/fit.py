@@ -41,7 +41,7 @@ from cofill.memory import give_back_large_arrays
 from cofill.models.cfn.blend import best_halves, gate
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, across, whole_variance
+from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, interval_inputs
 from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import Decoder, UserRows
@@ -575,10 +575,9 @@ def judged_by_halves(
         by_biases = np.clip(first.biases.at_pairs(rows, columns), scaling.scale.low, scaling.scale.high)
         equal = best_halves(predicted, by_biases, validation.ratings[query], counts, others, exchange)
         predicted = by_biases + gate(equal, counts, others) * (predicted - by_biases)
-    variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
-    own: tuple[Floats, Floats] = predicted - validation.ratings[query], across(predicted, scaling.scale)
-    errors, places = (np.concatenate(exchange.gather(part)) for part in own)
-    counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
-    variances = np.concatenate(exchange.gather(variances))
-    spread = IntervalCalibration.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
+    noise, both = learned.amplitudes.noise, (counts, others)
+    inputs = interval_inputs(posterior, noise, first.biases, scaling, both, predicted)
+    errors = np.concatenate(exchange.gather(predicted - validation.ratings[query]))
+    inputs = np.concatenate(exchange.gather(inputs))
+    spread = IntervalCalibration.fit(np.asarray(errors / scaling.unit, np.float32), inputs)
     return predicted, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64))), equal

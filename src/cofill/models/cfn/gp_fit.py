@@ -40,7 +40,7 @@ from cofill.models.cfn.gp import (
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, Linear
-from cofill.models.cfn.scaling import TrainingPart, ValidationPart
+from cofill.models.cfn.scaling import TrainingPart, ValidationPart, damped
 from cofill.models.rng import Keys, Portion, Sample, draws_of, draws_of_entries, seed_of, uniform_draws
 from cofill.models.slopes import FeatureRegression
 from cofill.threads import on_all_cores, one_blas_thread
@@ -592,9 +592,7 @@ class DecoderFit:
             rows = thin.take(needed)
             sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
             counts = self.portion.row_counts(rows)
-            damped = counts + scaling.damping
-            found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
-            means = found.astype(np.float32)
+            means = damped(sums, counts, scaling.damping, expected)
             codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)
             yield EncodedRows(codes, means, counts, self.row_features.trained_described[needed])
 

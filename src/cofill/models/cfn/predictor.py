@@ -54,10 +54,9 @@ from cofill.models.cfn.gp import (
     KernelParams,
     Posterior,
     RowsOf,
-    across,
     expected_of_columns,
+    interval_inputs,
     posterior_variances,
-    whole_variance,
 )
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
@@ -184,17 +183,13 @@ class CFNPredictor(Predictor):
 
     def state(self) -> tuple[Arrays, dict[str, float]]:
         """What a file keeps, apart from ratings and features: arrays and numbers."""
-        scaling = self.scaling
         arrays: Arrays = self.network.weights() | {
             f"{kind}.{name}": array
             for kind, own in (("biases", self.biases.arrays()), ("decoder", self.decoder.arrays()))
             for name, array in own.items()
         }
-        numbers = {"typical_length": scaling.typical_length}
-        if not self.own_output:
-            return arrays, numbers | {"unit": scaling.unit}
-        arrays |= {"row_means": scaling.means, "mean_by_features": scaling.by_features.slope}
-        return arrays, numbers | {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
+        of_scaling, numbers = self.scaling.state()
+        return arrays | of_scaling, numbers
 
     @classmethod
     def restored(
@@ -209,7 +204,7 @@ class CFNPredictor(Predictor):
 
         ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
         """
-        known, row_features, scale = matrix.known, matrix.row_features, matrix.scale
+        known, row_features = matrix.known, matrix.row_features
         weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
         biases = Biases.restored(taken(weights, "biases."), row_features.trained, matrix.column_features.trained)
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
@@ -222,17 +217,7 @@ class CFNPredictor(Predictor):
             raise ValueError("the table of nearest rows is damaged")
         if near is not None and len(decoder.columns.alpha) != known.trained.nnz:
             raise ValueError("there is another number of coefficients than of ratings")
-        marks_empty = len(weights.get("input.side", ())) > row_features.width
-        length = numbers["typical_length"]
-        if settings.decoder == "process":
-            scaling = Scaling.of_biases(biases, numbers["unit"], length, scale, settings, marks_empty=marks_empty)
-        else:
-            by_features = FeatureRegression(weights.pop("mean_by_features"))
-            overall, damping = numbers["overall_mean"], numbers["mean_damping"]
-            scaling = Scaling.of_means(
-                weights.pop("row_means"), by_features, overall, damping, columns, length, scale, settings,
-                marks_empty=marks_empty,
-            )  # fmt: skip
+        scaling = Scaling.restored(weights, numbers, matrix, settings, biases)
         network = CFNetwork.of(weights, settings)
         read_rows = None
         if read is not None:
@@ -526,9 +511,9 @@ class CFNPredictor(Predictor):
         self, spread: IntervalCalibration, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats
     ) -> Floats:
         """(n,): radii, from posterior variances and the numbers of ratings of rows and of columns."""
-        variances = whole_variance(posterior, self._amplitudes, self.biases, self.scaling, read)
-        deviation = spread.deviation(variances, read, counts, across(predicted, self.scale))
-        return np.asarray(spread.quantile * deviation * self.scaling.unit, np.float32)
+        noise, scaling = self._amplitudes.noise, self.scaling
+        deviation = spread.deviation(interval_inputs(posterior, noise, self.biases, scaling, (read, counts), predicted))
+        return np.asarray(spread.quantile * deviation * scaling.unit, np.float32)
 
     @property
     def _tells_taste(self) -> bool:
@@ -634,15 +619,15 @@ class UserRows(CFNPredictor):
         of_network = Shares(by_rating * scaling.unit, by_feature)
         if self.own_output:
             base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.rows.of_nobody()
-            difference, believed = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
+            difference, counts = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
         else:
             said = path.start
             if self._local is not None and shrinkage:
                 direction, local = space.directions(code)[0], self._local
                 near = local.nearest(given.number) if given.number >= 0 else local.nearest_to(direction)
                 said = said + shrinkage * local.of_row(near, direction)[items]
-            difference, believed = np.float32(scaling.unit) * said, np.ones(len(items), np.float32)
-        return blended(given, vector, self.means, of_network, shrinkage=believed, difference=difference, read=read)
+            difference, counts = np.float32(scaling.unit) * said, np.ones(len(items), np.float32)
+        return blended(given, vector, self.means, of_network, shrinkage=counts, difference=difference, read=read)
 
 
 class ItemRows(CFNPredictor):
