@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.rng import Keys, Portion, Sample, seed_of
@@ -178,17 +178,18 @@ class Side:
 
     def as_trained(self, places: Ints) -> tuple[Floats, Floats]:
         """Inputs and effects in the training; of what came later, those of which nothing is known."""
-        old = places < len(self.trained_inputs)
-        inputs, effects = _nobody(len(places), self.inputs.shape[1]), np.zeros((len(places), self.effects.shape[1]))
-        inputs[old], effects[old] = self.trained_inputs[places[old]], self.trained_effects[places[old]]
-        return inputs, np.asarray(effects, np.float32)
+        return _at(places, places < len(self.trained_inputs), self.trained_inputs, self.trained_effects)
 
     def now(self, places: Ints) -> tuple[Floats, Floats]:
         """Inputs and effects as they stand now; an index of -1 was never seen."""
-        seen = places >= 0
-        inputs, effects = _nobody(len(places), self.inputs.shape[1]), np.zeros((len(places), self.effects.shape[1]))
-        inputs[seen], effects[seen] = self.inputs[places[seen]], self.effects[places[seen]]
-        return inputs, np.asarray(effects, np.float32)
+        return _at(places, places >= 0, self.inputs, self.effects)
+
+
+def _at(places: Ints, known: Bools, inputs: Floats, effects: Floats) -> tuple[Floats, Floats]:
+    """Inputs and effects at places that are known, and elsewhere those of which nothing is known."""
+    found = _nobody(len(places), inputs.shape[1]), np.zeros((len(places), effects.shape[1]), np.float32)
+    found[0][known], found[1][known] = inputs[places[known]], effects[places[known]]
+    return found
 
 
 def _nobody(count: int, width: int) -> Floats:

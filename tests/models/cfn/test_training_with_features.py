@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from cofill import CFN
 from cofill.config import CFNSettings
+from cofill.data.datasets.world import make_world
 from cofill.data.sparse import SparseRows
-from cofill.errors import CheckpointError
+from cofill.data.splits import random_split
+from cofill.errors import CheckpointError, SettingsError
 from cofill.models.cfn.checkpoint import TrainingState
 from cofill.models.cfn.fit import FitResult, Training, fit_matrix, new_network, validation_entries
 from cofill.models.cfn.network import Linear, encode_rows, outputs_at
@@ -27,6 +30,7 @@ from tests.models.cfn.described_matrix import (
     matrix,
     whole,
 )
+from tests.models.contract import rmse
 
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "validation": 0.1, "checkpoint_seconds": 0,
@@ -108,6 +112,53 @@ def test_an_inner_pair_reads_the_features_on_either_side() -> None:
         again = np.tanh(decoder(np.column_stack([inner, side])))
         errors.append(float(((again - hidden) ** 2).mean()))
     assert errors[0] < 0.1 * errors[1]
+
+
+STACK: dict[str, Any] = {
+    "batch": 5, "threads": 1, "validation": 0.0, "weight_decay": 0.1, "learning_rate": 0.03,
+    "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("orientation", "activation", "by"),
+    [("user", "tanh", 0.01), ("item", "sigmoid", 0.005)],
+)
+def test_a_better_start(orientation: str, activation: str, by: float) -> None:
+    """After a single epoch of fine-tuning, on ratings that were held out, by the output of the network itself."""
+    settings = STACK | {"hidden": (24, 16, 24), "epochs": 1, "decoder": "network", "activation": activation}
+    world = make_world(users=150, items=120, ratings=7_000, seed=4)
+    train, test = random_split(world.ratings, ratio=0.9, seed=0)
+    reached = {
+        pretrain: rmse(
+            CFN(**settings, orientation=orientation, pretrain=pretrain).fit(train).predict(test), test.values
+        )
+        for pretrain in (True, False)
+    }
+    assert reached[True] < reached[False] - by
+
+
+def test_five_layers_and_both_phases() -> None:
+    phases: list[str] = []
+    settings = STACK | {"pretrain_epochs": 2, "inner_epochs": 2, "validation": 0.1, "epochs": 2}
+    world = make_world(users=40, items=30, ratings=500, seed=4)
+    model = CFN(**settings, hidden=(8, 6, 4, 6, 8), pretrain=True)
+    names = {"pre-training": "pretrain", "training for validation": "search", "training": "train"}
+    model.fit(world.ratings, progress=lambda step: phases.append(names[step.what]) if step.unit else None)
+    # Each run has a pre-training of its own: the second one sees more ratings.
+    assert phases[:4] == ["pretrain", "pretrain", "search", "search"]
+    assert phases[4:6] == ["pretrain", "pretrain"]
+    assert set(phases[6:]) == {"train"}
+    assert [r.phase for r in model.history] == phases
+
+
+@pytest.mark.parametrize("hidden", [8, (8, 4), (8, 4, 9), (8, 4, 4, 8)])
+def test_an_asymmetric_stack_is_refused(hidden: Any) -> None:
+    with pytest.raises(SettingsError, match="symmetric"):
+        CFN(hidden=hidden, pretrain=True)
+
+
+# Rows that are empty
 
 
 def test_without_cold_rows_in_training_empty_ones_have_no_mark() -> None:

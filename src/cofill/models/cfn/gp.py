@@ -87,13 +87,8 @@ class KernelParams:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
-        """ValueError where they make no sense."""
         numbers, count = values.tolist(), len(fields(cls)) - 1
-        sensible = bool(np.isfinite(values).all() and (values >= 0).all())
-        if len(values) not in (count, count + 4) or not sensible or not values[[0, count - 1]].all():
-            raise ValueError("the amplitudes of the decoder are damaged")
-        found = cls(*numbers[:count])
-        return replace(found, short=tuple(numbers[count:])) if len(numbers) > count else found
+        return cls(*numbers[:count], short=tuple(numbers[count:]) or None)
 
     def for_column(self, ratings: int) -> "KernelParams":
         """Those of a column with so many ratings: of few, taste is told apart from chance less easily than of many."""
@@ -755,9 +750,6 @@ class IntervalCalibration:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
-        """ValueError where they make no sense."""
-        if values.shape != (7,) or not np.isfinite(values).all() or values[-1] < 0:
-            raise ValueError("the intervals of the decoder are damaged")
         return cls(values[:-1], float(values[-1]))
 
 

@@ -146,9 +146,9 @@ class Lesson:
         counts = self.data.by_column.counts()
         asked = np.bincount(self.held_out.columns, minlength=len(counts)) > 0
         candidates = np.flatnonzero(asked & (counts > 0))
-        bearable = counts[candidates] <= _LONGEST
-        if total(self.portion.exchange, bearable.sum())[0]:  # where all are longer, some of their ratings count
-            candidates = candidates[bearable]
+        short = counts[candidates] <= _LONGEST
+        if total(self.portion.exchange, short.sum())[0]:  # where all are longer, some of their ratings count
+            candidates = candidates[short]
         # A column costs its square, and a little for being there.
         cost = (np.minimum(counts[candidates], _LONGEST).astype(np.float64) ** 2 + 64).sum()
         share = _SAMPLE_SQUARES / max(total(self.portion.exchange, cost)[0], 1.0)
@@ -512,7 +512,7 @@ class DecoderFit:
         most = min(self.settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
         rated = self.row_counts > 0
         if rated.sum() > MOST_COMPARED:
-            # A row with one rating, read without it, is not believed: no column of the training has a pull on it.
+            # A row with one rating, read without it, is not believed: no column of the training has an alpha there.
             rated &= (self.row_counts > 1) | self.row_features.trained_described
         return Neighbours.of(directions, most, rated, self._exchange)
 
