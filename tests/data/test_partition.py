@@ -294,9 +294,10 @@ def test_folders_that_do_not_fit_together(tmp_path: Path) -> None:
     frame.write_parquet(folder / "a.parquet")
     frame.rename({"item": "film"}).write_parquet(folder / "b.parquet")
     error = str(refusal(write_partition, folder, tmp_path / "out"))
-    assert f"{folder / 'b.parquet'}: there is no column 'item' for the item, which a.parquet has" in error
+    assert f"{folder / 'b.parquet'}: there is no column 'item' of integers, unlike in a.parquet" in error
     frame.cast({"user": pl.String}).write_parquet(folder / "b.parquet")
-    assert "no integers, unlike those in a.parquet" in str(refusal(write_partition, folder, tmp_path / "out"))
+    error = str(refusal(write_partition, folder, tmp_path / "out"))
+    assert "there is no column 'user' of integers, unlike in a.parquet" in error
     frame.with_columns(rating=pl.Series([1.0, None])).write_parquet(folder / "b.parquet")
     error = str(refusal(write_partition, folder, tmp_path / "out", piece_rows=1))
     assert error.startswith(f"{folder / 'b.parquet'}, row 2, column 'rating': the cell is empty")

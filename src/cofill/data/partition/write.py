@@ -26,7 +26,7 @@ from cofill.data.described import learned_features, matched_counts, refuse_witho
 from cofill.data.features import Features
 from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Partition, is_partition, packed_ids
-from cofill.data.partition.pieces import Streaming, Whole, in_pieces, interactions_error
+from cofill.data.partition.pieces import Pieces, Whole, in_pieces, interactions_error
 from cofill.data.ratings import Ratings, Spread, Times, warn_of_repeats
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, id_keys, last_of_each_pair
 from cofill.errors import DataError, Remedy
@@ -70,11 +70,11 @@ def write_partition(
     """Write ratings into `buckets` of columns, for trainings that share the columns among machines.
 
     `source` is the path of a file, or of a folder of Parquet files; or Ratings. Parquet and text in UTF-8 may be larger
-    than memory. `reading` are the arguments of `Ratings.read`. The columns are users if the `orientation` is "item",
-    else items. Features are those of `fit`; ids that have features and no rating belong to the
-    partition, too. `titles` of items win over those that are found beside the ratings; with a `titles_source`, which an
-    error names, one of them has to be of use. Of ratings that repeat a user and item the latest counts, and at equal
-    times, or without any, the last line. If nothing comes of it, a partition that was there before is as it was.
+    than memory, unless bad lines shall be skipped. `reading` are the arguments of `Ratings.read`. The columns are users
+    if the `orientation` is "item", else items. Features are those of `fit`; ids that have features and no rating belong
+    to the partition, too. `titles` of items win over those that are found beside the ratings; with a `titles_source`,
+    which an error names, one of them has to be of use. Of ratings that repeat a user and item the latest counts, and at
+    equal times, or without any, the last line. If nothing comes of it, a partition that was there before is as it was.
 
     Memory is bounded by the largest bucket, a piece of the source (`piece_bytes` of text, `piece_rows` of Parquet), the
     ids of all rows, and the features.
@@ -113,11 +113,11 @@ def write_partition(
         if isinstance(source, Ratings):
             whole = _taken(source, runs)
         else:
-            streaming = Streaming(source, piece_bytes, piece_rows, reading)
-            for frame, share in streaming.frames():
+            pieces = Pieces(source, piece_bytes, piece_rows, reading)
+            for frame, share in pieces.frames():
                 runs.add(frame)
                 progress(Step(READING, share, 1.0, READING_SHARE * share))
-            whole = streaming.whole(runs.spread)
+            whole = pieces.whole(runs.spread)
         cold = {side: [] if about is None else about.ids.ids for side, about in features.items()}
         if isinstance(source, Ratings):
             cold = {"user": cold["user"] + source.users.ids, "item": cold["item"] + source.items.ids}
