@@ -20,7 +20,7 @@ from cofill.cluster.train import train_partition
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
-from cofill.errors import CheckpointError, SettingsError
+from cofill.errors import SettingsError
 from cofill.models.cfn.fit import SOLVE
 from cofill.models.persistence import Card, ShardCard, finish, read_card
 from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
@@ -239,18 +239,6 @@ def of_session(leader: int) -> list[int]:
         if int(after_name[3]) == leader and after_name[0] not in "ZX":
             found.append(int(entry.name))
     return found
-
-
-def test_a_checkpoint_of_other_settings_is_refused(joined: str, cut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
-    (cut.parent / "trouble.json").write_text("{}")
-    model = cut.parent / "model"
-    folder = model / train.CHECKPOINT
-    folder.mkdir(parents=True)
-    document = {"format": 1, "run": "another", "number": 1, "shards": [], "state": {}}
-    (folder / "checkpoint.json").write_text(json.dumps(document))
-    with pytest.raises(CheckpointError, match="belongs to other ratings"):
-        train_partition(cut, model, CFNSettings.of(KILLED), workers=2, address=joined, resume=True)
 
 
 def test_from_python(joined: str, tmp_path: Path) -> None:

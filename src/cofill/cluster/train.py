@@ -27,8 +27,6 @@ from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.partition import Partition, Shard, is_partition, write_partition
 from cofill.data.ratings import Ratings
-from cofill.data.sparse import SparseRows
-from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
@@ -275,17 +273,17 @@ def fit_together(
     else:
         model.users, model.items = rows, columns
         model.user_features, model.item_features = partition.about_rows, partition.about_columns
-        model.item_attributes = _attributes_of_columns(partition, shard, exchange)
+        model.item_attributes = Attributes(columns)
     features = partition.row_features(), shard.column_features
     progress = Forecast(progress)
     model.learn_portion(known, partition.scale, features, portion, progress, checkpoint, resume=resume)
-    decay = _decay(shard, model.settings.half_life, exchange)
     if by_item:
+        decay = _decay(shard, model.settings.half_life, exchange)
         if decay is not None:
             decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
         model.fit_lists(decay, progress, exchange=exchange)
     else:
-        _fit_lists_by_rows(model, shard, features, portion, decay, progress)
+        _fit_lists_by_rows(model, partition, features[0], portion, progress)
     model.trained = datetime.now(UTC)
     return model
 
@@ -308,61 +306,27 @@ def _decay(shard: Shard, half_life: float, exchange: Exchange) -> Floats | None:
     return time_decay(shard.times, half_life, float(exchange.max_(np.array([own], np.float64))[0]))
 
 
-# Where the rows are users and the columns items
-
-
-def _attributes_of_columns(partition: Partition, shard: Shard, exchange: Exchange) -> Attributes:
-    """What all items are in words, in the first worker, which writes them; elsewhere of its own items."""
-    about = partition.about_columns
-    if about is None:
-        return Attributes(shard.columns)
-    ids = shard.columns.array()
-    if ids.dtype.kind == "i":
-        found: list[Any] = np.concatenate(exchange.gather(np.asarray(ids, np.int64))).tolist()
-    else:
-        texts = exchange.gather(np.frombuffer("".join(f"{id}\0" for id in ids).encode(), np.uint8))
-        found = [id for text in texts for id in text.tobytes().decode().split("\0")[:-1]]
-    if exchange.rank:
-        return Attributes(shard.columns)
-    words, described = partition.words_of_columns()
-    return Attributes.of_features(Vocabulary(found), replace(about, ids=described).with_words(words))
-
-
 def _fit_lists_by_rows(
-    model: CFN,
-    shard: Shard,
-    features: tuple[SideFeatures, SideFeatures],
-    portion: Portion,
-    decay: Floats | None,
-    progress: Progress,
+    model: CFN, partition: Partition, users: SideFeatures, portion: Portion, progress: Progress
 ) -> None:
-    """The list scorer adds up over people: each worker is sent all ratings of some of them."""
-    exchange, by_row = portion.exchange, shard.by_row
-    columns = own_columns(shard, exchange)
-    ends = np.linspace(0, by_row.rows, exchange.size + 1).astype(np.int64)
-    parts = [by_row.indices + np.int32(columns.start), by_row.values, *([] if decay is None else [decay])]
-    own: tuple[SparseRows, Floats | None] | None = None
-    for rank in range(exchange.size):  # the ratings of so many people at a time
-        first, last = int(ends[rank]), int(ends[rank + 1])
-        entries = slice(int(by_row.indptr[first]), int(by_row.indptr[last]))
-        counts = exchange.gather(np.diff(by_row.indptr[first : last + 1]))
-        gathered = [np.concatenate(exchange.gather(part[entries])) for part in parts]
-        if rank == exchange.rank:
-            people = np.concatenate([np.repeat(np.arange(last - first), each) for each in counts])
-            order = np.argsort(people, kind="stable")  # the columns of workers follow each other
-            indptr = np.concatenate([[0], np.cumsum(np.sum(counts, axis=0))]).astype(np.int64)
-            rows = SparseRows(indptr, gathered[0][order], gathered[1][order], portion.columns)
-            own = rows, None if decay is None else gathered[2][order]
-    assert own is not None
-    mine = slice(int(ends[exchange.rank]), int(ends[exchange.rank + 1]))
-    users, items = features
-    sides = Sides(
-        SideFeatures(users.trained[mine], users.trained_described[mine]),
-        SideFeatures(*(np.concatenate(exchange.gather(part)) for part in (items.trained, items.trained_described))),
+    """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some."""
+    exchange = portion.exchange
+    ends = np.linspace(0, len(partition.rows), exchange.size + 1).astype(np.int64).tolist()
+    mine = slice(*ends[exchange.rank : exchange.rank + 2])
+    half_life = model.settings.half_life
+    own = partition.read(0, partition.buckets, times=half_life > 0, rows=range(mine.start, mine.stop))
+    if exchange.rank == 0 and partition.about_columns is not None:  # the first worker writes what all items are
+        words, described = partition.words_of_columns()
+        about = replace(partition.about_columns, ids=described).with_words(words)
+        model.item_attributes = Attributes.of_features(own.columns, about)
+    model.fit_lists(
+        _decay(own, half_life, exchange),
+        progress,
+        known=KnownRatings(own.by_row, own.by_column),
+        sides=Sides(SideFeatures(users.trained[mine], users.trained_described[mine]), own.column_features),
+        keys=KeysOfSides(portion.row_keys[mine], own.columns.keys()),
+        exchange=exchange,
     )
-    keys = KeysOfSides(portion.row_keys[mine], np.concatenate(exchange.gather(portion.column_keys)))
-    known = KnownRatings(own[0], own[0].transpose())
-    model.fit_lists(own[1], progress, known=known, sides=sides, keys=keys, exchange=exchange)
 
 
 def _run_name(partition: Partition, settings: CFNSettings) -> str:
