@@ -24,7 +24,6 @@ from cofill.cluster.score import (
     Division,
     ModelOutline,
     ModelParts,
-    Part,
     PartFolder,
     Range,
     cut_by_person,
@@ -133,22 +132,6 @@ def test_all_people_are_cut_into_ranges(outline: ModelOutline, tasks: int) -> No
     assert max(one.last - one.first for one in ranges) - min(one.last - one.first for one in ranges) <= 1
 
 
-def test_a_part_that_was_altered_is_made_again(tmp_path: Path) -> None:
-    folder, path = PartFolder(tmp_path, "lists", {"n": 10}), tmp_path / "part-00000.parquet"
-    folder.ranges(lambda: [Range(0, 9)])
-    pl.DataFrame({"user": [1, 2, 3]}).write_parquet(path)
-    part = Part.of(path, Range(0, 9))
-    assert (part.name, part.rows) == ("part-00000.parquet", 3)
-    folder.finish([part])
-    assert folder.ranges(lambda: []) == [Range(0, 9)]
-    assert path.exists()
-    folder.finish([part])
-    content = path.read_bytes()
-    path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
-    assert folder.ranges(lambda: []) == [Range(0, 9)]
-    assert not path.exists()
-
-
 def test_folders_that_are_somebody_elses_are_refused(tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("dear diary", encoding="utf-8")
     folder = PartFolder(tmp_path, "lists", {"n": 10})
@@ -161,7 +144,7 @@ def test_folders_that_are_somebody_elses_are_refused(tmp_path: Path) -> None:
     assert folder.ranges(lambda: [Range(0, 2)]) == [Range(0, 1)]  # those of the run before
     with pytest.raises(DataError, match=r"another question .another n.*out=\.\.\., or remove"):
         PartFolder(tmp_path, "lists", {"n": 5}).ranges(lambda: [])
-    (tmp_path / "lists.begun.json").write_text("{", encoding="utf-8")
+    (tmp_path / "lists.json").write_text("{", encoding="utf-8")
     with pytest.raises(DataError, match="truncated or altered"):
         folder.ranges(lambda: [])
 
@@ -344,7 +327,7 @@ def test_a_task_that_kills_every_worker_ends_all(
     with pytest.raises(CofillError, match="no good at it"):
         predict_pairs(outline, pairs, tmp_path / "predictions", Division(narrow, 1))
     assert not (tmp_path / "more").exists()
-    assert (tmp_path / "lists" / "lists.begun.json").exists()
+    assert "parts" not in json.loads((tmp_path / "lists" / "lists.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
@@ -360,7 +343,6 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
     command.kill()
     command.wait()
     wait_until(lambda: not members(), "the end of the workers of a driver that is gone")
-    assert not (out / "lists.json").exists()
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["parts"] == 15
