@@ -179,10 +179,10 @@ def test_what_is_refused_before_any_work(
 
 
 def test_everybodys_lists_are_those_of_one_process_and_made_once(
-    narrow: str, model: Path, outline: ModelOutline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    joined: str, model: Path, outline: ModelOutline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "lists"
-    words = ["recommend", model, "--all", "--ray", narrow, "--out", out, "-n", 5, "--tasks", 5, "--min-ratings", 3]
+    words = ["recommend", model, "--all", "--ray", joined, "--out", out, "-n", 5, "--tasks", 5, "--min-ratings", 3]
     command = [*map(str, words), "--at-most", "genres=3", "--json"]
 
     def run() -> dict[str, Any]:
@@ -219,14 +219,14 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
 
 @pytest.mark.slow
 def test_predictions_are_those_of_one_process(
-    narrow: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    joined: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     users, items = test_part.users.array()[test_part.user_index], test_part.items.array()[test_part.item_index]
     shuffled = np.random.default_rng(0).permutation(len(users))
     pairs = pl.DataFrame({"user": users[shuffled], "item": items[shuffled]})
     pairs.write_csv(tmp_path / "pairs.csv")
     out = tmp_path / "predictions"
-    words = ("predict", model, tmp_path / "pairs.csv", "--ray", narrow, "--out", out, "--interval", "--tasks", 4)
+    words = ("predict", model, tmp_path / "pairs.csv", "--ray", joined, "--out", out, "--interval", "--tasks", 4)
     assert main([str(word) for word in words]) == 0
     assert "Predictions written" in capsys.readouterr().out
     expected = Recommender.load(model).predict((pairs["user"], pairs["item"]), with_interval=True)
@@ -240,10 +240,10 @@ def test_predictions_are_those_of_one_process(
 
 
 @pytest.mark.slow
-def test_measures_are_those_of_one_process(narrow: str, model: Path, outline: ModelOutline, test_part: Ratings) -> None:
+def test_measures_are_those_of_one_process(joined: str, model: Path, outline: ModelOutline, test_part: Ratings) -> None:
     shares: list[float] = []
     found = evaluate_on_cluster(
-        outline, test_part, Division(narrow, 3), lists=ListQuestion(("list", "rating")), report=shares.append
+        outline, test_part, Division(joined, 3), lists=ListQuestion(("list", "rating")), report=shares.append
     )
     here = Recommender.load(model)
     assert found.ratings is not None
@@ -256,7 +256,7 @@ def test_measures_are_those_of_one_process(narrow: str, model: Path, outline: Mo
 
 @pytest.mark.slow
 def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
-    narrow: str, ratings: Ratings, tmp_path: Path
+    joined: str, ratings: Ratings, tmp_path: Path
 ) -> None:
     def named(part: Ratings) -> Interactions:
         users, items = part.users.array()[part.user_index], part.items.array()[part.item_index]
@@ -267,7 +267,7 @@ def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
     here.save(tmp_path / "model")
     question = ListQuestion(n=7, fold_in=fold_in)
     found = evaluate_on_cluster(
-        ModelOutline(tmp_path / "model"), test, Division(narrow, 2), errors=False, lists=question
+        ModelOutline(tmp_path / "model"), test, Division(joined, 2), errors=False, lists=question
     )
     assert found.ratings is None
     close(found.rankings["list"].as_json(), evaluate_newcomers(here, fold_in, test, n=7).as_json())
@@ -298,7 +298,7 @@ def test_a_model_that_was_replaced_meanwhile_is_not_asked(model: Path, outline: 
 
 @pytest.mark.slow
 def test_a_task_whose_worker_is_killed_is_done_by_another(
-    narrow: str, model: Path, outline: ModelOutline, tmp_path: Path
+    joined: str, model: Path, outline: ModelOutline, tmp_path: Path
 ) -> None:
     killed: list[int] = []
 
@@ -307,7 +307,7 @@ def test_a_task_whose_worker_is_killed_is_done_by_another(
             killed.append(there.pop())
             os.kill(killed[-1], signal.SIGKILL)
 
-    found = recommend_everybody(outline, tmp_path / "lists", Division(narrow, 8), report=report)
+    found = recommend_everybody(outline, tmp_path / "lists", Division(joined, 8), report=report)
     assert killed
     assert found.parts == 8
     same_rows(rows_in(tmp_path / "lists"), lists_here(model), ["score", "rating"])
@@ -316,26 +316,26 @@ def test_a_task_whose_worker_is_killed_is_done_by_another(
 
 @pytest.mark.slow
 def test_a_task_that_kills_every_worker_ends_all(
-    narrow: str, outline: ModelOutline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    joined: str, outline: ModelOutline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(score, "__name__", "tests.cluster.bad_workers")  # where the workers look for what to do
     with pytest.raises(ClusterError, match=r"task 1 of 1: .*the same command goes on"):
-        recommend_everybody(outline, tmp_path / "lists", Division(narrow, 1))
-    with pytest.raises(ClusterError, match=r"a task takes 64 cores.*has 1"):
-        recommend_everybody(outline, tmp_path / "more", Division(narrow, 1, cores=64))
+        recommend_everybody(outline, tmp_path / "lists", Division(joined, 1))
+    with pytest.raises(ClusterError, match=r"a task takes 64 cores.*has 2"):
+        recommend_everybody(outline, tmp_path / "more", Division(joined, 1, cores=64))
     pairs = pl.DataFrame({"user": [1], "item": [1]})
     with pytest.raises(CofillError, match="no good at it"):
-        predict_pairs(outline, pairs, tmp_path / "predictions", Division(narrow, 1))
+        predict_pairs(outline, pairs, tmp_path / "predictions", Division(joined, 1))
     assert not (tmp_path / "more").exists()
     assert "parts" not in json.loads((tmp_path / "lists" / "lists.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
 def test_a_command_that_was_killed_goes_on_where_it_was(
-    narrow: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    joined: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "lists"
-    words = ["recommend", str(model), "--all", "--ray", narrow, "--out", str(out), "--tasks", "15", "--json"]
+    words = ["recommend", str(model), "--all", "--ray", joined, "--out", str(out), "--tasks", "15", "--json"]
     # A copy of the model on the way would be another question: the digest is that of its content.
     copied = [*words[:1], str(shutil.copytree(model, tmp_path / "copy")), *words[2:]]
     command = WarmProcess(copied, cwd=tmp_path)
