@@ -316,7 +316,7 @@ def recommend_everybody(
     def cut(place: Workplace) -> list[Range]:
         return outline.cut(division.number(place, outline.users))
 
-    return _score(folder, "begin_lists", cut, lambda one: task, division, {"people": outline.users}, report)
+    return _score(folder, cut, lambda one: task, division, {"people": outline.users}, report)
 
 
 def predict_pairs(
@@ -358,12 +358,11 @@ def predict_pairs(
             "with_interval": with_interval,
         }
 
-    return _score(folder, "begin_predictions", cut, task, division, {"pairs": len(pairs)}, report)
+    return _score(folder, cut, task, division, {"pairs": len(pairs)}, report)
 
 
 def _score(
     folder: PartFolder,
-    function: str,
     cut: Callable[[Workplace], list[Range]],
     content: Callable[[Range], dict[str, Any]],
     division: Division,
@@ -379,7 +378,7 @@ def _score(
             path = str(folder.folder / f"part-{number:05d}.parquet")
             return {"path": path, "range": tuple(ranges[number]), **content(ranges[number])}
 
-        results = do_all(place, len(ranges), task, f"{__name__}:{function}", division, report)
+        results = do_all(place, len(ranges), task, f"{__name__}:begin", division, report)
     folder.finish([result["part"] for result in results], **facts)
     return Scored(
         folder=folder.folder,
@@ -412,31 +411,21 @@ def _digest(frame: "pl.DataFrame") -> str:
 # What a worker does
 
 
-def begin_lists(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """Entry point of a worker that writes lists."""
-    return _begin(work, _lists, lambda task: Range(*task["range"]))
-
-
-def begin_predictions(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """Entry point of a worker that writes predictions."""
-    return _begin(work, _predictions, lambda task: people_asked(task["people"]))
-
-
-def _begin(
-    work: Work,
-    rows: "Callable[[Mapping[str, Any], Held, Report], pl.DataFrame]",
-    needed: Callable[[Mapping[str, Any]], Range],
-) -> Callable[[Any], Any]:
+def begin(work: Work, shared: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker that writes lists or predictions."""
     parts = ModelParts()
 
     def do(task: Mapping[str, Any]) -> dict[str, Any]:
-        path = Path(task["path"])
+        path, own = Path(task["path"]), Range(*task["range"])
         kept = path.exists()
         if not kept:
-            found = rows(task, parts.held_for(task, needed(task)), work.report)
+            if "pairs" in task:
+                found = _predictions(task, parts.held_for(task, people_asked(task["people"])), work.report)
+            else:
+                found = _lists(task, parts.held_for(task, own), work.report)
             with replacing(path, ClusterError) as draft:
                 found.write_parquet(draft, row_group_size=100_000)
-        return {"part": _part(path, Range(*task["range"])), "kept": kept, "peak_bytes": peak_bytes()}
+        return {"part": _part(path, own), "kept": kept, "peak_bytes": peak_bytes()}
 
     return do
 
