@@ -31,14 +31,12 @@ from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
-from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.persistence import (
     Card,
-    Divided,
     ShardCard,
     cut_evenly,
     divided,
@@ -191,25 +189,58 @@ def check_settings(settings: CFNSettings, partition: Partition) -> None:
 
 
 def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
-    """The program of one worker; returns what the driver needs for the card."""
+    """The program of one worker: fit the model on its columns while the others do so on theirs, and write its shards.
+
+    All workers come to the same weights, to rounding, as one process that has all columns. Returns what the driver
+    needs for the card.
+    """
     settings = CFNSettings.of(arguments["settings"])
     if not settings.threads:
         settings = settings.changed({"threads": arguments["threads"]})
     partition, folder = Partition.open(Path(arguments["partition"])), Path(arguments["out"])
     tell(Step("reading the partition", 0.0, 1.0, 0.0))
-    shard = shard_of(partition, exchange, times=settings.half_life > 0)
-    run = _run_name(partition, settings)
-    checkpoint = ShardedCheckpoint(
-        folder / CHECKPOINT,
-        run=run,
-        seconds=settings.checkpoint_seconds,
-        columns=own_columns(shard, exchange),
-        exchange=exchange,
+    model = CFN(settings)
+    shard, own = shard_of(partition, exchange, times=settings.half_life > 0 and partition.orientation == "item")
+    rows, columns = partition.rows, shard.columns
+    portion = Portion(rows.keys(), columns.keys(), int(partition.columns_by_bucket.sum()), exchange)
+    model.titles, model.data_summary = dict(partition.titles), dict(partition.summary)
+    if partition.orientation == "item":
+        model.users, model.items = columns, rows
+        model.user_features, model.item_features = partition.about_columns, partition.about_rows
+        model.item_attributes = Attributes.of_features(rows, partition.about_rows)
+    else:
+        model.users, model.items = rows, columns
+        model.user_features, model.item_features = partition.about_rows, partition.about_columns
+        model.item_attributes = Attributes(columns)
+    progress = Forecast(tell)
+    model.learn_portion(
+        KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion)),
+        partition.scale,
+        (partition.row_features(), shard.column_features),
+        portion,
+        progress,
+        ShardedCheckpoint(
+            folder / CHECKPOINT,
+            run=_run_name(partition, settings),
+            seconds=settings.checkpoint_seconds,
+            columns=own,
+            exchange=exchange,
+        ),
+        resume=bool(arguments["resume"]),
     )
-    resume = bool(arguments["resume"])
-    model = fit_together(CFN(settings), partition, shard, exchange, checkpoint=checkpoint, resume=resume, progress=tell)
+    if partition.orientation == "item":
+        decay = _decay(shard, settings.half_life, exchange)
+        if decay is not None:
+            decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
+        model.fit_lists(decay, progress, exchange=exchange)
+    else:
+        _fit_lists_by_rows(model, partition, portion, progress)
+    model.trained = datetime.now(UTC)
     tell(Step("writing the model", 0.0, 1.0, 1.0))
-    parts = own_part(model, exchange)
+    parts = divided(model)
+    lists = parts.arrays["lists"]
+    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
+        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
     ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
         "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
@@ -226,66 +257,11 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     return found
 
 
-def own_part(model: CFN, exchange: Exchange) -> Divided:
-    """What this worker has of the model, ready to be written in shards."""
-    parts = divided(model)
-    lists = parts.arrays["lists"]
-    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
-        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
-    return parts
-
-
-def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> Shard:
-    """The columns of one worker, which is all that it reads of the ratings; with their times only if asked for."""
-    return partition.read(*partition.cut(exchange.size)[exchange.rank], times=times)
-
-
-def own_columns(shard: Shard, exchange: Exchange) -> range:
-    """The columns of this worker among those of all."""
-    counts = np.concatenate(exchange.gather(np.array([len(shard.columns)], np.int64)))
-    first = int(counts[: exchange.rank].sum())
-    return range(first, first + len(shard.columns))
-
-
-def fit_together(
-    model: CFN,
-    partition: Partition,
-    shard: Shard,
-    exchange: Exchange,
-    *,
-    checkpoint: Checkpoint | None = None,
-    resume: bool = False,
-    progress: Progress = unseen,
-) -> CFN:
-    """Fit the model on this worker's columns while the others do the same on theirs: then it is part of a whole.
-
-    All workers come to the same weights, to rounding, as one process that has all columns.
-    """
-    rows, columns = partition.rows, shard.columns
-    portion = Portion(rows.keys(), columns.keys(), int(total(exchange, len(columns))[0]), exchange)
-    known = KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion))
-    model.titles, model.data_summary = dict(partition.titles), dict(partition.summary)
-    by_item = partition.orientation == "item"
-    if by_item:
-        model.users, model.items = columns, rows
-        model.user_features, model.item_features = partition.about_columns, partition.about_rows
-        model.item_attributes = Attributes.of_features(rows, partition.about_rows)
-    else:
-        model.users, model.items = rows, columns
-        model.user_features, model.item_features = partition.about_rows, partition.about_columns
-        model.item_attributes = Attributes(columns)
-    features = partition.row_features(), shard.column_features
-    progress = Forecast(progress)
-    model.learn_portion(known, partition.scale, features, portion, progress, checkpoint, resume=resume)
-    if by_item:
-        decay = _decay(shard, model.settings.half_life, exchange)
-        if decay is not None:
-            decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
-        model.fit_lists(decay, progress, exchange=exchange)
-    else:
-        _fit_lists_by_rows(model, partition, features[0], portion, progress)
-    model.trained = datetime.now(UTC)
-    return model
+def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> tuple[Shard, range]:
+    """The columns of one worker, which is all that it reads of the ratings; and where they stand among those of all."""
+    first, last = partition.cut(exchange.size)[exchange.rank]
+    ends = np.concatenate([[0], np.cumsum(partition.columns_by_bucket)])
+    return partition.read(first, last, times=times), range(int(ends[first]), int(ends[last]))
 
 
 def _of_all_columns(shard: Shard, portion: Portion) -> AllColumns:
@@ -306,11 +282,9 @@ def _decay(shard: Shard, half_life: float, exchange: Exchange) -> Floats | None:
     return time_decay(shard.times, half_life, float(exchange.max_(np.array([own], np.float64))[0]))
 
 
-def _fit_lists_by_rows(
-    model: CFN, partition: Partition, users: SideFeatures, portion: Portion, progress: Progress
-) -> None:
+def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progress: Progress) -> None:
     """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some."""
-    exchange = portion.exchange
+    exchange, users = portion.exchange, partition.row_features()
     ends = np.linspace(0, len(partition.rows), exchange.size + 1).astype(np.int64).tolist()
     mine = slice(*ends[exchange.rank : exchange.rank + 2])
     half_life = model.settings.half_life
