@@ -39,12 +39,14 @@ from cofill.data.splits import random_split, strong_generalisation_split
 from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.models.bias_models import ListModel
+from cofill.models.lists.rules import Rules
 from cofill.models.recommender import Recommender
 from tests.cluster.conftest import members
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess
 
 USERS, ITEMS = 90, 50
+HERE = Division(None, 3)  # tasks in processes of this machine; on Ray they are the same
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +177,23 @@ def test_what_is_refused_before_any_work(
     assert not (tmp_path / "o").exists()
 
 
-# On Ray
+# What tasks come to
 
 
-def test_everybodys_lists_are_those_of_one_process_and_made_once(
+def test_everybodys_lists_are_those_of_one_process(model: Path, outline: ModelOutline, tmp_path: Path) -> None:
+    """Parts that are there and whole are not made again."""
+    out, question = tmp_path / "lists", {"min_ratings": 3, "at_most": {"genres": 3}}
+    for kept in (0, 3, 1):
+        assert recommend_everybody(outline, out, HERE, n=5, rules=Rules(**question)).kept == kept
+        same_rows(rows_in(out), lists_here(model, n=5, **question), ["score", "rating"])
+        if kept == 3:
+            (out / "part-00001.parquet").unlink()
+            content = (out / "part-00002.parquet").read_bytes()
+            (out / "part-00002.parquet").write_bytes(content[:100] + bytes([content[100] ^ 255]) + content[101:])
+
+
+@pytest.mark.slow
+def test_everybodys_lists_on_ray_are_made_once(
     joined: str, model: Path, outline: ModelOutline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "lists"
@@ -201,15 +216,10 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
     assert (manifest["people"], manifest["rows"]) == (outline.users, len(expected))
     assert manifest["question"]["model"] == outline.digest
 
-    before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
     (out / "part-00001.parquet").write_bytes(b"PAR1")
     (out / "part-00003.parquet").unlink()
-    content = (out / "part-00004.parquet").read_bytes()
-    (out / "part-00004.parquet").write_bytes(content[:100] + bytes([content[100] ^ 255]) + content[101:])
-    assert run()["kept"] == 2
+    assert run()["kept"] == 3
     same_rows(rows_in(out), expected, ["score", "rating"])
-    after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    assert {name for name in before if before[name] == after[name]} == {"part-00000.parquet", "part-00002.parquet"}
 
     for change in (("-n", "6"), ("--by", "rating"), ("--exclude", "3"), ("--include-known",)):
         assert main([*command, *change]) == 1
@@ -217,18 +227,14 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
     assert sorted(path.name for path in out.glob("*.json")) == ["lists.json"]
 
 
-@pytest.mark.slow
 def test_predictions_are_those_of_one_process(
-    joined: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, outline: ModelOutline, test_part: Ratings, tmp_path: Path
 ) -> None:
     users, items = test_part.users.array()[test_part.user_index], test_part.items.array()[test_part.item_index]
     shuffled = np.random.default_rng(0).permutation(len(users))
     pairs = pl.DataFrame({"user": users[shuffled], "item": items[shuffled]})
-    pairs.write_csv(tmp_path / "pairs.csv")
     out = tmp_path / "predictions"
-    words = ("predict", model, tmp_path / "pairs.csv", "--ray", joined, "--out", out, "--interval", "--tasks", 4)
-    assert main([str(word) for word in words]) == 0
-    assert "Predictions written" in capsys.readouterr().out
+    assert predict_pairs(outline, pairs, out, HERE, with_interval=True).rows == len(pairs)
     expected = Recommender.load(model).predict((pairs["user"], pairs["item"]), with_interval=True)
     columns = {"rating": expected.ratings, "low": expected.low, "high": expected.high}
     found = rows_in(out)
@@ -240,11 +246,23 @@ def test_predictions_are_those_of_one_process(
 
 
 @pytest.mark.slow
-def test_measures_are_those_of_one_process(joined: str, model: Path, outline: ModelOutline, test_part: Ratings) -> None:
+def test_predict_and_evaluate_on_ray(
+    joined: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test_part.write(tmp_path / "test.csv")
+    words = ["predict", model, tmp_path / "test.csv", "--ray", joined, "--out", tmp_path / "out", "--interval"]
+    assert main([*map(str, words), "--tasks", "2"]) == 0
+    assert "Predictions written" in capsys.readouterr().out
+    words = ["evaluate", model, tmp_path / "test.csv", "--ray", joined, "--tasks", 2, "--json"]
+    assert main([*map(str, words)]) == 0
+    expected = evaluate(Recommender.load(model), test_part).rmse
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_measures_are_those_of_one_process(model: Path, outline: ModelOutline, test_part: Ratings) -> None:
     shares: list[float] = []
-    found = evaluate_on_cluster(
-        outline, test_part, Division(joined, 3), lists=ListQuestion(("list", "rating")), report=shares.append
-    )
+    question = ListQuestion(("list", "rating"))
+    found = evaluate_on_cluster(outline, test_part, HERE, lists=question, report=shares.append)
     here = Recommender.load(model)
     assert found.ratings is not None
     close(found.ratings.as_json(), evaluate(here, test_part, intervals=True).as_json())
@@ -254,10 +272,7 @@ def test_measures_are_those_of_one_process(joined: str, model: Path, outline: Mo
     assert shares[-1] == 1.0
 
 
-@pytest.mark.slow
-def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
-    joined: str, ratings: Ratings, tmp_path: Path
-) -> None:
+def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(ratings: Ratings, tmp_path: Path) -> None:
     def named(part: Ratings) -> Interactions:
         users, items = part.users.array()[part.user_index], part.items.array()[part.item_index]
         return Interactions.read(pl.DataFrame({"user": [f"u{one}" for one in users], "item": items}))
@@ -266,9 +281,7 @@ def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
     here = ListModel(list_rank=8).fit(train)
     here.save(tmp_path / "model")
     question = ListQuestion(n=7, fold_in=fold_in)
-    found = evaluate_on_cluster(
-        ModelOutline(tmp_path / "model"), test, Division(joined, 2), errors=False, lists=question
-    )
+    found = evaluate_on_cluster(ModelOutline(tmp_path / "model"), test, HERE, errors=False, lists=question)
     assert found.ratings is None
     close(found.rankings["list"].as_json(), evaluate_newcomers(here, fold_in, test, n=7).as_json())
 

@@ -58,7 +58,7 @@ def test_several_workers_train_what_one_process_trains(name: str, tmp_path: Path
     settings = CFNSettings.of(SMALL | {"orientation": "item"} | changes)
     world = make_world(users=120, items=60, ratings=2_500, seed=3)
     world.write(tmp_path)
-    about = {
+    about: dict[str, Any] = {
         "item_features": Features.read(tmp_path / "movies.csv", about="item"),
         "user_features": Features.read(tmp_path / "users.csv", about="user"),
     }

@@ -158,9 +158,10 @@ def cut_by_person(people: Longs, parts: Sequence[Range], tasks: int) -> list[Ran
 
 @dataclass(frozen=True)
 class Division:
-    """How work is divided on a cluster."""
+    """How work is divided."""
 
-    address: str
+    address: str | None
+    """Of a Ray cluster; None: among processes of this machine."""
     tasks: int | None = None
     """None: a few for each core, and enough of them that each is small."""
     cores: int = 1
@@ -215,7 +216,7 @@ class PartFolder:
         """`name` is what the parts are, such as "lists"."""
         self.folder, self.name = folder.absolute(), name
         self._manifest = self.folder / f"{name}.json"
-        self._document = {"format": f"cofill-{name}", "cofill_version": __version__, "question": dict(question)}
+        self._question = dict(question)
 
     def ranges(self, cut: Callable[[], Sequence[Range]]) -> list[Range]:
         """The ranges of all parts: those of the same command before, or new ones; another question is refused."""
@@ -223,7 +224,7 @@ class PartFolder:
         if before is None:
             found = list(cut())
         else:
-            asked, wanted = before["question"], self._document["question"]
+            asked, wanted = before["question"], self._question
             if differing := sorted(key for key in {*asked, *wanted} if asked.get(key) != wanted.get(key)):
                 raise DataError(
                     f"{self.folder}: holds the {self.name} of another question (another "
@@ -265,8 +266,8 @@ class PartFolder:
 
     def _write(self, **facts: Any) -> None:
         with replacing(self._manifest, ClusterError) as draft:
-            text = json.dumps(self._document | facts, indent=1, ensure_ascii=False)
-            draft.write_text(text + "\n", encoding="utf-8")
+            document = {"format": f"cofill-{self.name}", "cofill_version": __version__, "question": self._question}
+            draft.write_text(json.dumps(document | facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)
