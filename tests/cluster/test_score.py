@@ -182,9 +182,10 @@ def test_what_is_refused_before_any_work(
 
 def test_everybodys_lists_are_those_of_one_process(model: Path, outline: ModelOutline, tmp_path: Path) -> None:
     """Parts that are there and whole are not made again."""
-    out, question = tmp_path / "lists", {"min_ratings": 3, "at_most": {"genres": 3}}
+    out = tmp_path / "lists"
+    question: Rules = {"min_ratings": 3, "at_most": {"genres": 3}}
     for kept in (0, 3, 1):
-        assert recommend_everybody(outline, out, HERE, n=5, rules=Rules(**question)).kept == kept
+        assert recommend_everybody(outline, out, HERE, n=5, rules=question).kept == kept
         same_rows(rows_in(out), lists_here(model, n=5, **question), ["score", "rating"])
         if kept == 3:
             (out / "part-00001.parquet").unlink()
