@@ -15,6 +15,7 @@ from cofill.data.partition import Partition
 from cofill.exchange import Exchange
 from cofill.memory import peak_bytes
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 from cofill.progress import Progress, Step
@@ -68,6 +69,7 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
         )
     model = CFN(settings)
     about = partition.row_features(), shard.column_features
-    model.learn_portion(known, partition.scale, about, portion, heard, checkpoint, resume=bool(arguments["resume"]))
+    matrix = Matrix(known, partition.scale, *about, portion)
+    model.learn_portion(matrix, heard, checkpoint, resume=bool(arguments["resume"]))
     minibatches = -(-int((portion.row_counts(shard.by_row) > 0).sum()) // settings.batch)
     return {"epochs": spent, "minibatches": minibatches, "peak_bytes": peak_bytes()}

@@ -32,6 +32,7 @@ from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
@@ -213,11 +214,9 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         model.user_features, model.item_features = partition.about_rows, partition.about_columns
         model.item_attributes = Attributes(columns)
     progress = Forecast(tell)
+    known = KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion))
     model.learn_portion(
-        KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion)),
-        partition.scale,
-        (partition.row_features(), shard.column_features),
-        portion,
+        Matrix(known, partition.scale, partition.row_features(), shard.column_features, portion),
         progress,
         ShardedCheckpoint(
             folder / CHECKPOINT,
