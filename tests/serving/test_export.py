@@ -10,8 +10,8 @@ import pytest
 from cofill.cli import main
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
-from cofill.serving.database import Store, url_of
-from cofill.serving.live_export import with_export
+from cofill.serving.live.export import with_export
+from cofill.serving.live.store import Store, url_of
 
 
 @pytest.fixture

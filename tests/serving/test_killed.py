@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from cofill.cli import main
-from cofill.serving.database import url_of
+from cofill.serving.live.store import url_of
 from tests.serving.conftest import Start
 from tests.serving.running_server import Server
 from tests.waiting import wait_until

@@ -18,12 +18,10 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 from cofill.models.recommender import Recommender
-from cofill.serving.database import Changes, ItemToKeep, Store
-from cofill.serving.event_log import Event, EventLog
-from cofill.serving.export_folder import is_export, read_export
-from cofill.serving.live_export import with_export
-from cofill.serving.live_model import LiveModel
-from cofill.serving.next_training import NextTraining
+from cofill.serving.live.events import Event, EventLog
+from cofill.serving.live.export import NextTraining, is_export, read_export, with_export
+from cofill.serving.live.store import Changes, ItemToKeep, Store
+from tests.serving.conftest import live_model
 
 
 @pytest.fixture
@@ -162,7 +160,7 @@ def test_train_takes_the_folder_and_the_server_counts_nothing_twice(lived: Path,
     assert trained.data_summary["live"] == {"database": store.counter().database, "change": store.counter().change}
     assert 3 not in trained.users
     assert 13 not in trained.items
-    served = LiveModel(lived, store, 10).served
+    served = live_model(lived, store).served
     pair = served.model.users.index(1), served.model.items.index(11)
 
     def weight() -> float:
@@ -175,7 +173,7 @@ def test_train_takes_the_folder_and_the_server_counts_nothing_twice(lived: Path,
     assert weight() == min(before + 1.0, served.model.scale.high)
     # To a model that was not trained on the export, all of it is new.
     assert main(["train", str(clicks), *words]) == 0
-    other = LiveModel(lived, store, 10).served
+    other = live_model(lived, store).served
     assert other.learned == 0
     assert not other.known_user(3)
 

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
 
     from cofill.data.frames import safe_in_a_spreadsheet
     from cofill.data.table import write_frame
-    from cofill.serving.live_export import export_frame
+    from cofill.serving.live.export import export_frame
 
     frame = export_frame(source.database, source.model)
     write_frame(frame if options.out.suffix == ".parquet" else safe_in_a_spreadsheet(frame), options.out)

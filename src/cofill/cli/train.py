@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.models.recommender import Recommender
-    from cofill.serving.next_training import NextTraining
+    from cofill.serving.live.export import NextTraining
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -307,7 +307,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _export(options: argparse.Namespace) -> "NextTraining | None":
-    from cofill.serving.next_training import NextTraining
+    from cofill.serving.live.export import NextTraining
 
     return None if options.export is None else NextTraining.read(options.export)
 

@@ -14,15 +14,13 @@ class RefusedError(CofillError):
         self.status = status
         self.detail = detail
         self.type = type
-        """The address of a page about problems of this kind, on the same server."""
+        """Such as /problems/unknown-id."""
         self.request_id = request_id
         """What the server's log calls the request."""
         self.retry_after: float | None = more.get("retry_after")
         """After how many seconds to try again, if the server said so."""
         self.errors: Sequence[Mapping[str, Any]] = more.get("errors") or ()
         """Each field that is wrong: `in`, `name` and `message`."""
-        self.at_most: int | None = more.get("at_most")
-        """How many of a batch that is too large could be done in time."""
 
     @property
     def kind(self) -> str:

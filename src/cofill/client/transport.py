@@ -122,7 +122,6 @@ class Conversation:
             str(told.get("type", "about:blank")),
             response.headers.get("x-request-id", self.request_id),
             errors=told.get("errors"),
-            at_most=told.get("at_most"),
             retry_after=_retry_after(response),
         )
 

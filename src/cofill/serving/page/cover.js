@@ -6,7 +6,7 @@ import { keyOf } from "./api.js";
 import { h, svg } from "./dom.js";
 import { colourOf, groupOf } from "./groups.js";
 import { state } from "./state.js";
-import { mayShow, wording } from "./wording.js";
+import { mayShow } from "./settings.js";
 import { titleAndYear } from "./words.js";
 
 /**
@@ -25,7 +25,7 @@ const MOST_TITLE = 0.62; // of a cover
 /** @param {import("./api.js").Item} item @param {{titled?: boolean}} [how] @returns {HTMLElement} */
 export function cover(item, { titled = false } = {}) {
   const drawn = () => drawing(item, titled);
-  const element = h("span", { class: `cover${wording().square ? " square" : ""}`, "aria-hidden": "true" });
+  const element = h("span", { class: "cover", "aria-hidden": "true" });
   const column = state.model.item_columns.find((one) => one.kind === "image");
   const address = column && item.attributes?.[column.name];
   if (typeof address === "string" && mayShow(address)) {
@@ -38,7 +38,7 @@ export function cover(item, { titled = false } = {}) {
 
 /** @param {import("./api.js").Item} item @param {boolean} titled */
 function drawing(item, titled) {
-  const height = wording().square ? WIDE : WIDE * 1.5;
+  const height = WIDE * 1.5;
   const dice = thrown(item.title || keyOf(item.id));
   const tones = toned(colourOf(groupOf(item)), dice);
   const motif = MOTIFS[Math.floor(dice() * MOTIFS.length)];
