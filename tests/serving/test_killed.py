@@ -245,10 +245,10 @@ def check(
 
 
 def exported(model: Path, database: str | None, tmp_path: Path) -> dict[Pair, float | None]:
-    file = tmp_path / f"export-{time.monotonic_ns()}.parquet"
+    folder = tmp_path / f"export-{time.monotonic_ns()}"
     source = [str(model)] if database is None else [f"--database={database}"]
-    assert main(["export-ratings", *source, "--out", str(file), "--quiet"]) == 0
-    frame = pl.read_parquet(file)
+    assert main(["export", *source, "--out", str(folder), "--format=parquet", "--quiet"]) == 0
+    frame = pl.read_parquet(folder / "ratings.parquet")
     rows = {(user, item): rating for user, item, rating in frame.select("user", "item", "rating").iter_rows()}
     assert len(rows) == frame.height, "a pair is exported twice"
     return rows

@@ -744,7 +744,6 @@ def test_the_page_is_whole_small_and_asks_nobody_else(server: Server) -> None:
     assert server.client.get("/page/main.js").headers["content-encoding"] == "gzip"
 
 
-
 def luminance(color: str) -> float:
     channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]

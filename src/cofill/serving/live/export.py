@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -75,12 +75,6 @@ def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
         yield store
     finally:
         store.close()
-
-
-def export_frame(database: str | None, model: Path | None) -> pl.DataFrame:
-    """user, item, rating and time (seconds) of everything in a database, or in the file beside a model."""
-    with opened(database, model) as store:
-        return rating_frame(store.changes_since(0).ratings)
 
 
 def rating_frame(ratings: "Sequence[LiveRating]") -> pl.DataFrame:
@@ -205,17 +199,76 @@ class Description(NamedTuple):
 
 
 class ExportFolder(NamedTuple):
-    """A folder that was read again."""
+    """A folder that was read again, to be taken into the data of the next training."""
 
     folder: Path
-    ratings: Path
-    interactions: Path
+    rating_table: Path
+    interaction_table: Path
     items: dict[Id, Description]
     users: dict[Id, Description]
     removed_users: Tombstones
     removed_items: list[Id]
     learned: dict[str, Any]
     """For the model that is trained with it: up to which change of which database it knows everything."""
+
+    def ratings(self, ratings: Ratings) -> Ratings:
+        """The ratings or interactions to train on, with those that came and without those that went."""
+        kept = self._without_removed(ratings)
+        if not kept.rated:
+            kept = without_withdrawn(kept, self.rating_table)
+            for newer in (
+                exported_interactions(self.interaction_table, "count"),
+                exported_interactions(self.rating_table, "rating"),  # which count as weights to such a model
+            ):
+                kept = kept if newer is None else kept.merge(newer)
+        else:
+            kept = with_export(kept, self.rating_table)
+        if not len(kept):
+            raise DataError(f"{self.folder}: with it nothing is left to train on; leave it out")
+        return kept
+
+    def interactions(self, beside: Ratings | None) -> Ratings | None:
+        """The interactions beside ratings to train on, likewise."""
+        newer = exported_interactions(self.interaction_table, "count")
+        if beside is None:
+            return newer
+        kept = self._without_removed(beside)
+        both = kept if newer is None else kept.merge(newer)
+        return both if len(both) else None
+
+    def side_information(self, side: SideInformation) -> SideInformation:
+        """The features to train on, with what was described since, and without what was removed."""
+        gone = self.removed_users.among(side.users.ids if side.users is not None else ())
+        return SideInformation(
+            _described(side.users, self.users, gone),
+            _described(side.items, self.items, self.removed_items),
+        )
+
+    def titles(self, ratings: Ratings) -> Ratings:
+        """The same ratings with the titles that were told since."""
+        told = {ratings.items.own(item): about.title for item, about in self.items.items() if about.title}
+        gone = {ratings.items.own(item) for item in self.removed_items}
+        gone |= {ratings.items.own(item) for item, about in self.items.items() if about.title == ""}
+        titles = {item: title for item, title in ratings.titles.items() if item not in gone}
+        return replace(ratings, titles=titles | told)
+
+    def _without_removed(self, ratings: _Kind) -> _Kind:
+        """Without all of those who were forgotten and what was deleted; their ids are not known either."""
+        users = _staying(len(ratings.users), ratings.users.find(self.removed_users.among(ratings.users)))
+        items = _staying(len(ratings.items), ratings.items.find(self.removed_items))
+        if users.all() and items.all():
+            return ratings
+        kept = ratings.select(users[ratings.user_index] & items[ratings.item_index])
+        new_users, new_items = (np.cumsum(stays, dtype=np.int32) - np.int32(1) for stays in (users, items))
+        left = ratings.items.only(np.flatnonzero(items).tolist())
+        return replace(
+            kept,
+            users=ratings.users.only(np.flatnonzero(users).tolist()),
+            items=left,
+            user_index=new_users[kept.user_index],
+            item_index=new_items[kept.item_index],
+            titles={item: title for item, title in ratings.titles.items() if item in left},
+        )
 
 
 def write_export(out: Path, database: str | None, model: Path | None, ending: str = "csv") -> Exported:
@@ -342,95 +395,6 @@ def _replacing_folder(target: Path) -> Iterator[Path]:
     finally:
         for leftover in (draft, before):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-# An export of live data, taken into the data of the next training: what was added, described and taken away.
-
-
-class NextTraining(NamedTuple):
-    """What `cofill export` or `cofill export-ratings` wrote."""
-
-    path: Path
-    whole: ExportFolder | None = None
-    """None: ratings alone."""
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Of a folder, or of a file of ratings."""
-        return cls(path, read_export(path) if path.is_dir() or is_export(path) else None)
-
-    @property
-    def learned(self) -> dict[str, Any] | None:
-        """What the model is to remember: up to which change of which database it was trained."""
-        return None if self.whole is None else self.whole.learned
-
-    def ratings(self, ratings: Ratings) -> Ratings:
-        """The ratings or interactions to train on, with those that came and without those that went."""
-        if self.whole is None:
-            return with_export(ratings, self.path)
-        kept = self._without_removed(ratings)
-        if not kept.rated:
-            kept = without_withdrawn(kept, self.whole.ratings)
-            for newer in (
-                exported_interactions(self.whole.interactions, "count"),
-                exported_interactions(self.whole.ratings, "rating"),  # which count as weights to such a model
-            ):
-                kept = kept if newer is None else kept.merge(newer)
-        else:
-            kept = with_export(kept, self.whole.ratings)
-        if not len(kept):
-            raise DataError(f"{self.path}: with it nothing is left to train on; leave it out")
-        return kept
-
-    def interactions(self, beside: Ratings | None) -> Ratings | None:
-        """The interactions beside ratings to train on, likewise."""
-        if self.whole is None:
-            return beside
-        newer = exported_interactions(self.whole.interactions, "count")
-        if beside is None:
-            return newer
-        kept = self._without_removed(beside)
-        both = kept if newer is None else kept.merge(newer)
-        return both if len(both) else None
-
-    def side_information(self, side: SideInformation) -> SideInformation:
-        """The features to train on, with what was described since, and without what was removed."""
-        if self.whole is None:
-            return side
-        gone = self.whole.removed_users.among(side.users.ids if side.users is not None else ())
-        return SideInformation(
-            _described(side.users, self.whole.users, gone),
-            _described(side.items, self.whole.items, self.whole.removed_items),
-        )
-
-    def titles(self, ratings: Ratings) -> Ratings:
-        """The same ratings with the titles that were told since."""
-        if self.whole is None:
-            return ratings
-        told = {ratings.items.own(item): about.title for item, about in self.whole.items.items() if about.title}
-        gone = {ratings.items.own(item) for item in self.whole.removed_items}
-        gone |= {ratings.items.own(item) for item, about in self.whole.items.items() if about.title == ""}
-        titles = {item: title for item, title in ratings.titles.items() if item not in gone}
-        return replace(ratings, titles=titles | told)
-
-    def _without_removed(self, ratings: _Kind) -> _Kind:
-        """Without all of those who were forgotten and what was deleted; their ids are not known either."""
-        assert self.whole is not None
-        users = _staying(len(ratings.users), ratings.users.find(self.whole.removed_users.among(ratings.users)))
-        items = _staying(len(ratings.items), ratings.items.find(self.whole.removed_items))
-        if users.all() and items.all():
-            return ratings
-        kept = ratings.select(users[ratings.user_index] & items[ratings.item_index])
-        new_users, new_items = (np.cumsum(stays, dtype=np.int32) - np.int32(1) for stays in (users, items))
-        left = ratings.items.only(np.flatnonzero(items).tolist())
-        return replace(
-            kept,
-            users=ratings.users.only(np.flatnonzero(users).tolist()),
-            items=left,
-            user_index=new_users[kept.user_index],
-            item_index=new_items[kept.item_index],
-            titles={item: title for item, title in ratings.titles.items() if item in left},
-        )
 
 
 def _staying(count: int, gone: "np.ndarray[Any, np.dtype[np.int32]]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
