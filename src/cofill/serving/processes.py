@@ -61,27 +61,17 @@ _AT_ONCE = signal.SIGUSR2  # from the parent: do not wait for --drain-seconds
 
 def listen(settings: ServingSettings) -> socket.socket:
     """A listening socket that processes can share."""
-    place = f"{settings.host}:{settings.port}"
+    host = settings.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket.create_server((host, settings.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise _cannot_listen(place, error) from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise _cannot_listen(place, error) from None
+        place = f"{settings.host}:{settings.port}"
+        raise SettingsError(
+            f"{place}: cannot listen there: {error.strerror}; choose another --host or --port"
+        ) from None
     listening.set_inheritable(True)
     return listening
-
-
-def _cannot_listen(place: str, error: OSError) -> SettingsError:
-    return SettingsError(f"{place}: cannot listen there: {error.strerror}; choose another --host or --port")
 
 
 def address_of(listening: socket.socket) -> str:
