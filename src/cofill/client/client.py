@@ -7,9 +7,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cofill.client import calls
-from cofill.client.errors import UnreachableError
 from cofill.client.messages import ListedItem, ListedUser
-from cofill.client.transport import Call, Conversation, require_httpx
+from cofill.client.transport import Call, Conversation, UnreachableError, require_httpx
 
 _Reply = TypeVar("_Reply")
 _Given = ParamSpec("_Given")
