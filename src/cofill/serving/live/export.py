@@ -9,11 +9,14 @@
 A folder appears whole or not at all. Only its owner can read it: it is about people.
 """
 
+import json
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -22,33 +25,22 @@ import polars as pl
 from cofill.data import cells
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
+from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.roles import Role, Wanted
-from cofill.data.table import Table, read_table, unpacked
+from cofill.data.table import Table, read_table, unpacked, write_frame
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id
-from cofill.errors import CofillError, DataError
+from cofill.errors import CofillError, DataError, Remedy
+from cofill.files import explain_write_failure, json_of, sync
+from cofill.serving.live.tombstones import Tombstones
 from cofill.serving.settings import live_file
 
 if TYPE_CHECKING:
-    from cofill.serving.live.store import LiveRating, Store
-import json
-import shutil
-from typing import TYPE_CHECKING
-from uuid import uuid4
+    from cofill.serving.live.store import LiveInteraction, LiveRating, Store
 
-from cofill.data.frames import safe_in_a_spreadsheet
-from cofill.data.table import write_frame
-from cofill.errors import Remedy
-from cofill.files import explain_write_failure, json_of, sync
-from cofill.serving.live.tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from cofill.serving.live.store import LiveInteraction, LiveRating
-
-# As tables. A row without a rating is a withdrawn one: it also removes an earlier rating of that pair.
-
-
+MANIFEST = "export.json"
+_FORMAT = 1
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
 _Kind = TypeVar("_Kind", bound=Ratings)
 
@@ -56,11 +48,8 @@ _Kind = TypeVar("_Kind", bound=Ratings)
 @contextmanager
 def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
     """The database at a URL, or in the file beside a model; it must be there."""
-    from cofill.serving.live.store import (
-        CHECK_DATABASE,
-        Store,
-        url_of,
-    )  # only this needs SQLAlchemy: training does without
+    # Only this needs SQLAlchemy: training does without.
+    from cofill.serving.live.store import CHECK_DATABASE, Store, url_of
 
     if database is None:
         assert model is not None
@@ -94,90 +83,6 @@ def id_column(texts: Sequence[str]) -> pl.Series:
     if all(CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max for text in texts):
         return pl.Series([int(text) for text in texts], dtype=pl.Int64)
     return pl.Series(list(texts), dtype=pl.String)
-
-
-def exported_interactions(path: Path, weight: Role) -> Interactions | None:
-    """The interactions of a table of an export, whose weights are in the column `weight`; None if there are none."""
-    if _is_empty(path):
-        return None
-    table, given = _exported(path, weight)
-    if not given.any():
-        return None
-    table = table.only(given)
-    users, items = (list(_ids(table, role)) for role in _COLUMNS[:2])
-    weights, times = cells.counts(table.series(weight), table.origin), cells.times(table.series("time"), table.origin)
-    return Interactions.read((users, items, weights, times))
-
-
-def with_export(ratings: Ratings, path: Path) -> Ratings:
-    """Merge both: where both have a pair the export wins, and withdrawn pairs are removed.
-
-    Ratings of the export are on the same scale; one outside it is an error.
-    """
-    if _is_empty(path):
-        return ratings
-    table, given = _exported(path, "rating")
-    users, items = (np.array(list(_ids(table, role)), object) for role in _COLUMNS[:2])
-    both = ratings
-    if given.any():
-        origin = replace(table.origin, lines=np.array([table.origin.line(int(row)) for row in np.flatnonzero(given)]))
-        rated, timed = (table.series(role).filter(pl.Series(given)) for role in _COLUMNS[2:])
-        values, times = cells.ratings(rated, origin, ratings.scale), cells.times(timed, origin)
-        newer = Ratings.read((users[given].tolist(), items[given].tolist(), values, times), scale=ratings.scale)
-        both = ratings.merge(newer)
-    kept = _without(both, users[~given].tolist(), items[~given].tolist())
-    if not len(kept):
-        raise DataError(f"{path}: every rating was taken back, so nothing is left to train on; leave the file out")
-    return kept
-
-
-def without_withdrawn(ratings: _Kind, path: Path) -> _Kind:
-    """Without the pairs that an export has without a rating."""
-    if _is_empty(path):
-        return ratings
-    table, given = _exported(path, "rating")
-    users, items = (np.array(list(_ids(table, role)), object)[~given].tolist() for role in _COLUMNS[:2])
-    return _without(ratings, users, items)
-
-
-def _without(ratings: _Kind, users: list[Id], items: list[Id]) -> _Kind:
-    taken_back = _places(ratings, users, items)
-    kept = ~np.isin(ratings.user_index.astype(np.int64) * len(ratings.items) + ratings.item_index, taken_back)
-    return ratings if kept.all() else ratings.select(kept)
-
-
-def _exported(path: Path, value: Role) -> tuple[Table, npt.NDArray[np.bool_]]:
-    """A table of an export, and which of its rows have a value."""
-    columns: tuple[Role, ...] = ("user", "item", value, "time")
-    table = read_table(path, Wanted(dict.fromkeys(columns), columns, (), columns))
-    if table.text:  # as it was before it was made safe
-        safe: dict[str, pl.Series] = {role: table.series(role).str.strip_prefix("'") for role in columns[:2]}
-        table = replace(table, found={**table.found, **safe})
-    given = [cell is not None and str(cell) != "" for cell in table.series(value).to_list()]
-    return table, np.array(given, np.bool_)
-
-
-def _places(ratings: Ratings, users: list[Id], items: list[Id]) -> npt.NDArray[np.int64]:
-    """Where pairs would stand if all rows of the matrix stood one after the other; unknown ones nowhere."""
-    user_index, item_index = ratings.users.find(users).astype(np.int64), ratings.items.find(items)
-    known = (user_index >= 0) & (item_index >= 0)
-    return (user_index * len(ratings.items) + item_index)[known]
-
-
-def _ids(table: Table, role: Role) -> Iterable[Id]:
-    found = cells.ids(table.series(role), role, table.origin, text=table.text)
-    return found.tolist() if isinstance(found, np.ndarray) else found.to_list()
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether an export has a header and no ratings."""
-    if path.suffix == ".parquet":
-        return path.is_file() and pl.read_parquet(path, glob=False).is_empty()
-    return path.is_file() and len(unpacked(path.read_bytes(), path).strip().splitlines()) == 1
-
-
-MANIFEST = "export.json"
-_FORMAT = 1
 
 
 class Exported(NamedTuple):
@@ -395,6 +300,89 @@ def _replacing_folder(target: Path) -> Iterator[Path]:
     finally:
         for leftover in (draft, before):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+# Its tables. A row without a rating is a withdrawn one: it also removes an earlier rating of that pair.
+
+
+def exported_interactions(path: Path, weight: Role) -> Interactions | None:
+    """The interactions of a table of an export, whose weights are in the column `weight`; None if there are none."""
+    if _is_empty(path):
+        return None
+    table, given = _exported(path, weight)
+    if not given.any():
+        return None
+    table = table.only(given)
+    users, items = (list(_ids(table, role)) for role in _COLUMNS[:2])
+    weights, times = cells.counts(table.series(weight), table.origin), cells.times(table.series("time"), table.origin)
+    return Interactions.read((users, items, weights, times))
+
+
+def with_export(ratings: Ratings, path: Path) -> Ratings:
+    """Merge both: where both have a pair the export wins, and withdrawn pairs are removed.
+
+    Ratings of the export are on the same scale; one outside it is an error.
+    """
+    if _is_empty(path):
+        return ratings
+    table, given = _exported(path, "rating")
+    users, items = (np.array(list(_ids(table, role)), object) for role in _COLUMNS[:2])
+    both = ratings
+    if given.any():
+        origin = replace(table.origin, lines=np.array([table.origin.line(int(row)) for row in np.flatnonzero(given)]))
+        rated, timed = (table.series(role).filter(pl.Series(given)) for role in _COLUMNS[2:])
+        values, times = cells.ratings(rated, origin, ratings.scale), cells.times(timed, origin)
+        newer = Ratings.read((users[given].tolist(), items[given].tolist(), values, times), scale=ratings.scale)
+        both = ratings.merge(newer)
+    kept = _without(both, users[~given].tolist(), items[~given].tolist())
+    if not len(kept):
+        raise DataError(f"{path}: every rating was taken back, so nothing is left to train on; leave the file out")
+    return kept
+
+
+def without_withdrawn(ratings: _Kind, path: Path) -> _Kind:
+    """Without the pairs that an export has without a rating."""
+    if _is_empty(path):
+        return ratings
+    table, given = _exported(path, "rating")
+    users, items = (np.array(list(_ids(table, role)), object)[~given].tolist() for role in _COLUMNS[:2])
+    return _without(ratings, users, items)
+
+
+def _without(ratings: _Kind, users: list[Id], items: list[Id]) -> _Kind:
+    taken_back = _places(ratings, users, items)
+    kept = ~np.isin(ratings.user_index.astype(np.int64) * len(ratings.items) + ratings.item_index, taken_back)
+    return ratings if kept.all() else ratings.select(kept)
+
+
+def _exported(path: Path, value: Role) -> tuple[Table, npt.NDArray[np.bool_]]:
+    """A table of an export, and which of its rows have a value."""
+    columns: tuple[Role, ...] = ("user", "item", value, "time")
+    table = read_table(path, Wanted(dict.fromkeys(columns), columns, (), columns))
+    if table.text:  # as it was before it was made safe
+        safe: dict[str, pl.Series] = {role: table.series(role).str.strip_prefix("'") for role in columns[:2]}
+        table = replace(table, found={**table.found, **safe})
+    given = [cell is not None and str(cell) != "" for cell in table.series(value).to_list()]
+    return table, np.array(given, np.bool_)
+
+
+def _places(ratings: Ratings, users: list[Id], items: list[Id]) -> npt.NDArray[np.int64]:
+    """Where pairs would stand if all rows of the matrix stood one after the other; unknown ones nowhere."""
+    user_index, item_index = ratings.users.find(users).astype(np.int64), ratings.items.find(items)
+    known = (user_index >= 0) & (item_index >= 0)
+    return (user_index * len(ratings.items) + item_index)[known]
+
+
+def _ids(table: Table, role: Role) -> Iterable[Id]:
+    found = cells.ids(table.series(role), role, table.origin, text=table.text)
+    return found.tolist() if isinstance(found, np.ndarray) else found.to_list()
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether an export has a header and no ratings."""
+    if path.suffix == ".parquet":
+        return path.is_file() and pl.read_parquet(path, glob=False).is_empty()
+    return path.is_file() and len(unpacked(path.read_bytes(), path).strip().splitlines()) == 1
 
 
 def _staying(count: int, gone: "np.ndarray[Any, np.dtype[np.int32]]") -> "np.ndarray[Any, np.dtype[np.bool_]]":

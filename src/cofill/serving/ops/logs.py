@@ -18,6 +18,8 @@ from starlette.types import Scope
 from cofill.data.features import UnknownFeatureWarning
 from cofill.serving.settings import ServingSettings
 
+log = logging.getLogger("cofill.serving")
+
 REQUEST_ID = "cofill.request_id"
 """Where a request's scope has its id, a text."""
 HEADER = b"x-request-id"
@@ -37,9 +39,6 @@ def request_id(scope: Scope) -> str:
 
 def new_request_id() -> str:
     return uuid.uuid4().hex
-
-
-log = logging.getLogger("cofill.serving")
 
 
 def set_up_logging(settings: ServingSettings) -> None:
