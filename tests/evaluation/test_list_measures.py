@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cofill.errors import DataError
 from cofill.evaluation import MeasuredLists, RankingEvaluation, evaluate_ranking
-from cofill.evaluation.list_measures import best_of_rows
+from cofill.models.lists.rules import best_of_rows
 from tests.evaluation.scored import Scored, interactions, ratings
 
 Case = tuple[Scored, list[tuple[int, int, float]]]

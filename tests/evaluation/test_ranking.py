@@ -222,11 +222,8 @@ def test_a_threshold_outside_the_scale_is_refused(relevant: float) -> None:
     )
 
 
-@pytest.mark.parametrize(("user", "shown"), [("u", "user 'u'"), ("stranger", "an unknown user")])
-def test_scores_that_are_no_numbers_are_refused(user: str, shown: str) -> None:
+@pytest.mark.parametrize("user", ["u", "stranger"])
+def test_scores_that_are_no_numbers_are_refused(user: str) -> None:
     model = Scored(["u"], ("a", "b"), [[1, np.nan]], nobody=[0, np.nan])
-    with pytest.raises(DataError) as strange:
+    with pytest.raises(DataError, match="the model scores item 'b' with nan"):
         evaluate_ranking(model, ratings([(user, "a", 5)]))
-    assert str(strange.value) == (
-        f"the model scores item 'b' with nan for {shown}; a list cannot be made of that: train it again"
-    )

@@ -583,9 +583,10 @@ class Recommender(ABC):
         return self.scorer.sequences.latest(users)
 
     def sequence(self, user: int) -> tuple[Ints, Floats, Doubles]:
-        """Items, ratings and times of what a user, given by index, did, in its order; of a model that follows it."""
-        assert isinstance(self.scorer, SequentialScorer)
+        """Items, ratings and times of what a user, given by index, did, in its order if the model follows it."""
         items, ratings = self.predictor.known.row(user)
+        if not isinstance(self.scorer, SequentialScorer):
+            return items, ratings, np.zeros(len(items))
         order, times = self.scorer.sequences.order_of(user, items)
         return items[order], ratings[order], times[order]
 
