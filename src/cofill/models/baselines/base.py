@@ -18,12 +18,11 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import Biases
-from cofill.models.lists.gram import in_threads
 from cofill.models.observed import Arrays, KnownRatings, grown, known_arrays, known_from
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
-from cofill.threads import one_blas_thread
+from cofill.threads import in_threads, one_blas_thread
 from cofill.workers import cores
 
 Done = Callable[[int, int], None]

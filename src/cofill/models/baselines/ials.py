@@ -26,9 +26,9 @@ from cofill.data.sparse import SparseRows
 from cofill.models.baselines.base import solve_ridges
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
 from cofill.models.lists.feedback import Feedback, entries_where
-from cofill.models.lists.gram import Done, unseen
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
 from cofill.models.observed import Arrays
+from cofill.progress import Done, unseen
 
 GradesAs = Literal["labels", "confidence"]
 
@@ -150,7 +150,7 @@ class IALSScorer(ListScorer):
 
     # Questions
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
+    def of_people(self, done: SparseRows, about: object = None, recent: object = None) -> Floats:
         vectors = self.item_vectors()
         scores = np.zeros((done.rows, len(vectors)), np.float32)
         for row in range(done.rows):

@@ -24,10 +24,11 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades, entries_where
-from cofill.models.lists.gram import Done, gram_of
+from cofill.models.lists.item_weights import gram_of
 from cofill.models.lists.rules import best_of
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
 from cofill.models.observed import Arrays
+from cofill.progress import Done
 
 Grading = Literal["graded", "plain", "liked"]
 
@@ -166,11 +167,8 @@ class PopularityScorer(ListScorer):
         self._popularity = LivePopularity(feedback)
         self.following.append(self._popularity)
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
+    def of_people(self, done: SparseRows, about: object = None, recent: object = None) -> Floats:
         return np.tile(self._popularity.sums().astype(np.float32), (done.rows, 1))
-
-    def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        return np.zeros((len(asked), len(items)))
 
     def arrays(self) -> Arrays:
         return {"sums": self._popularity.sums()}

@@ -39,14 +39,22 @@ import numpy as np
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
-from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, entries_where
-from cofill.models.lists.gram import Done, FitOptions, in_threads, regression_weights, sparse_times, unseen
-from cofill.models.lists.item_weights import AS_FITTED, FoldedIn, History, ItemWeights, Penalties, fit_weights
-from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, SequentialScorer, Sides
-from cofill.models.lists.sequences import Recency, Sequences
+from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
+from cofill.models.lists.item_weights import (
+    AS_FITTED,
+    FitOptions,
+    FoldedIn,
+    History,
+    ItemWeights,
+    Penalties,
+    fit_weights,
+    regression_weights,
+)
+from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, Sides
 from cofill.models.observed import Arrays
 from cofill.models.rng import Keys
-from cofill.threads import one_blas_thread
+from cofill.progress import unseen
+from cofill.threads import in_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -310,8 +318,10 @@ def _fades(done: SparseRows, times: Doubles, session: float, dated: bool) -> Dou
 # The scorer
 
 
-class NextScorer(SequentialScorer):
+class NextScorer(ListScorer):
     """Lists without order, and what the trend and the order add to them."""
+
+    follows_order = True
 
     def __init__(
         self,
@@ -328,13 +338,12 @@ class NextScorer(SequentialScorer):
         self.coefficients, self.session, self.choice = coefficients, session, choice
         self.following = usual.following
 
-    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
-        """Without order and time."""
-        return self.usual.of_people(done, about)
-
-    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
+    def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
+        usual = self.usual.of_people(done, about)
+        if recent is None:
+            return usual
         own, trained = self._own(recent), self.trend.columns
-        scores = self.usual.of_people(done, about) * own[:, _TRENDS, None]
+        scores = usual * own[:, _TRENDS, None]
         if self.coefficients[:, _TRENDS + 1].any():
             lately = _lately(done, self._fading(done, recent), done.values)
             scores += own[:, _TRENDS + 1, None] * (self.usual.of_people(lately) - self._constant())
@@ -369,7 +378,8 @@ class NextScorer(SequentialScorer):
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
         return self.usual.feature_shares(done, features, widths, asked)
 
-    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
+    def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> ScoreParts:
+        assert recent is not None
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         own, z = self._own(recent)[0].astype(np.float64), self._fading(row, recent).astype(np.float64)
         trend, trained = np.zeros(len(asked)), self.trend.columns
@@ -435,12 +445,9 @@ def fit_scorer(
     feedback: Feedback,
     sides: Sides,
     penalties: Penalties,
-    *,
+    how: FitOptions,
     keys: KeysOfSides,
     goal: Literal["auto", "next", "any"],
-    seed: int,
-    threads: int,
-    done: Done,
 ) -> tuple[ListScorer, Choice | None]:
     """The scorer of the lists, and why it is that one; None where there was nothing to choose."""
 
@@ -448,13 +455,12 @@ def fit_scorer(
         def later(share: float) -> None:
             done(begin + share * (0.9 - begin))
 
-        shown = later if begin else done
-        return LinearScorer.fit(feedback, sides, penalties, keys=keys, seed=seed, threads=threads, done=shown)
+        return LinearScorer.fit(feedback, sides, penalties, how._replace(done=later) if begin else how, keys)
 
-    sequences = feedback.sequences
+    sequences, done = feedback.sequences, how.done
     if sequences is None or goal == "any":
         return usual(0.0), None
-    validation = _Validation.of(feedback, sequences, penalties, FitOptions(seed, threads), keys)
+    validation = _Validation.of(feedback, sequences, penalties, how._replace(done=unseen), keys)
     done(0.3)
     choice = Choice("any", {}, 0) if validation is None else validation.choice(goal)
     if choice.parts == "any" or validation is None:
@@ -463,7 +469,7 @@ def fit_scorer(
     session = session_of(done_in_order, times) if sequences.dated else np.inf
     order = OrderWeights.none()
     if choice.parts != "trend":
-        order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), threads)
+        order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), how.threads)
     done(0.6)
     trend = Trend.of(sequences.times, sequences.rows.indices, sequences.rows.columns)
     return NextScorer(usual(0.6), trend, order, validation.coefficients(choice.parts), session, choice), choice
@@ -499,8 +505,7 @@ class _Validation:
         own = _Held.of(graded, when, places, sequences.dated)
         if len(own.users) < _FEWEST_USERS:
             return None
-        quiet = how._replace(done=unseen)
-        weights = fit_weights(own.rows, penalties, quiet, keys.items[kept], described=False)
+        weights = fit_weights(own.rows, penalties, how, keys.items[kept], described=False)
         in_order, times = own.in_order()
         order = OrderWeights.fit(in_order, _fades(in_order, times, own.session, sequences.dated), how.threads)
         trend = Trend.of(own.times, own.rows.indices, len(kept)) if sequences.dated else None

@@ -3,12 +3,12 @@
 A `ListScorer` is given what a user did, as items and grades, and scores every item that the model knows by now. It
 is told when ratings or features change, and works that in when it is next asked.
 
-The way of the usual one: `Feedback` -> its Gram matrix (`gram`) -> weights between items (`ItemWeights`) -> scores.
+The way of the usual one: `Feedback` -> its Gram matrix -> weights between items (`ItemWeights`) -> scores.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,11 @@ import numpy.typing as npt
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.exchange import ALONE, Exchange
-from cofill.models.lists.feedback import Feedback, entries_where, joined
-from cofill.models.lists.gram import Done, FitOptions, as_csr, sparse_times, unseen
+from cofill.exchange import Exchange
+from cofill.models.lists.feedback import Feedback, Recency, as_csr, entries_where, joined, sparse_times
 from cofill.models.lists.item_weights import (
     AS_FITTED,
+    FitOptions,
     FoldedIn,
     History,
     ItemVectors,
@@ -29,7 +29,6 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
-from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import Arrays
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, seed_of
@@ -154,20 +153,31 @@ class ListScorer(ABC):
         self.sides = sides
         self.following: list[Followed[Any]] = []
 
+    follows_order: ClassVar[bool] = False
+    """Whether it makes use of the order and the times of what users did: `feedback.sequences` has them."""
+
     @abstractmethod
-    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
-        """(n, items): scores for n people, given the grades of what they did, and their features if the scorer makes
-        use of these; what comes from the item itself is left out where they know it already.
+    def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
+        """(n, items): scores for n people, given the grades of what they did, and their features, order and times if
+        the scorer makes use of these; what comes from the item itself is left out where they know it already.
+
+        Without `recent`, order and time do not count.
         """
 
-    def one(self, items: Ints, grades: Floats, about: About | None = None) -> Floats:
+    def one(self, items: Ints, grades: Floats, about: About | None = None, recent: Recency | None = None) -> Floats:
         """(items,): the same for one."""
-        scores: Floats = self.of_people(joined([(items, grades)], self.feedback.items), about)[0]
+        scores: Floats = self.of_people(joined([(items, grades)], self.feedback.items), about, recent)[0]
         return scores
 
-    @abstractmethod
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         """(m, n): what each of the things that a user did adds to the scores of the items asked about."""
+        return np.zeros((len(asked), len(items)))
+
+    def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> "ScoreParts":
+        """The scores of items (m,) for one user, taken apart."""
+        history = self.shares(items, grades, asked)
+        constant = self.one(items[:0], grades[:0])[asked].astype(np.float64)
+        return ScoreParts(np.zeros(len(asked)), constant, history, np.zeros_like(history))
 
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
         """(m, input columns): what features (P,) of a user who did so much add to the scores of items.
@@ -194,23 +204,6 @@ class ListScorer(ABC):
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
-
-
-class SequentialScorer(ListScorer):
-    """A scorer that knows in which order and when users did things: `feedback.sequences` has it."""
-
-    @property
-    def sequences(self) -> Sequences:
-        assert self.feedback.sequences is not None
-        return self.feedback.sequences
-
-    @abstractmethod
-    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
-        """(n, items): scores of the next item of n users."""
-
-    @abstractmethod
-    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> "ScoreParts":
-        """The scores of items (m,) for one user, taken apart."""
 
 
 class ScoreParts(NamedTuple):
@@ -259,24 +252,18 @@ class LinearScorer(ListScorer):
         feedback: Feedback,
         sides: Sides,
         penalties: Penalties,
-        *,
+        how: FitOptions,
         keys: KeysOfSides,
-        seed: int = 0,
-        threads: int = 0,
-        done: Done = unseen,
-        exchange: Exchange = ALONE,
     ) -> "LinearScorer":
-        """`threads` 0: all cores at hand. `done` is called with the share done. Other processes may have other users;
-        draws are by the keys.
-        """
-        graded, how = feedback.trained(), FitOptions(seed, threads, done, exchange)
+        """Other processes may have other users; draws are by the keys."""
+        graded = feedback.trained()
         described = bool(sides.users.width or sides.items.width)
         weights = fit_weights(graded, penalties, how, keys.items, described=described)
-        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, penalties, keys, exchange))
+        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, penalties, keys, how.exchange))
 
     # Questions
 
-    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
+    def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
         later, fitted = self._later(), self.weights.items
         expected = None
         if about is not None and about.features.shape[1]:
