@@ -6,6 +6,7 @@
 The half-life is chosen on validation data: the last interaction of every user is held out, and lists are to find it.
 """
 
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point
-from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, sparse_times
+from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
 from cofill.models.lists.scorer import ListScorer, ScoreParts, Sides
 from cofill.models.observed import Arrays
 from cofill.progress import Done
@@ -163,20 +164,21 @@ class MarkovScorer(_SequentialScorer):
     def of_people(self, done: SparseRows, about: object = None, recent: Recency | None = None) -> Floats:
         if recent is None:
             return np.tile(self._popularity.hint(), (done.rows, 1))
-        return sparse_times(self._last(done, recent), self._next) + self._popularity.hint()
+        return self._after_the_last(done, recent) + self._popularity.hint()
 
-    def _last(self, done: SparseRows, recent: Recency) -> SparseRows:
-        """1 at the last thing that each did, of the items of the training."""
-        known = (recent.age == 0) & (done.indices < self._next.shape[0])
-        ends = np.concatenate([[0], np.cumsum(known)])[done.indptr]
-        return SparseRows(ends, done.indices[known], np.ones(int(known.sum()), np.float32), self.feedback.items)
+    def _after_the_last(self, done: SparseRows, recent: Recency) -> Floats:
+        """(n, items): how often each item came after the last thing that each did, if both are of the training."""
+        trained = self._next.shape[0]
+        last = entries_where(done, (recent.age == 0) & (done.indices < trained))
+        found = np.zeros((done.rows, self.feedback.items), np.float32)
+        found[:, :trained] = sparse_times(replace(last, values=np.ones(last.nnz, np.float32)), self._next)
+        return found
 
     def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> ScoreParts:
         assert recent is not None
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         found = np.zeros((len(asked), len(items)))
-        scores = sparse_times(self._last(row, recent), self._next)[0][asked]
-        found[:, recent.age == 0] = scores[:, None]
+        found[:, recent.age == 0] = self._after_the_last(row, recent)[0][asked][:, None]
         hint = self._popularity.hint()[asked].astype(np.float64)
         return ScoreParts(np.zeros(len(asked)), hint, np.zeros_like(found), found)
 

@@ -498,17 +498,16 @@ class _Validation:
             return None
         graded, rows = graded.take(chosen), sequences.rows.take(chosen)
         entries = np.repeat(sequences.rows.indptr[chosen] - rows.indptr[:-1], rows.counts()) + np.arange(rows.nnz)
-        when = sequences.times[entries]
         frequent = np.argsort(-np.bincount(graded.indices, minlength=graded.columns), kind="stable")
         kept = np.sort(frequent[:_VALIDATION_ITEMS])
-        graded, when, places = _among(graded, when, rows.values, kept)
-        own = _Held.of(graded, when, places, sequences.dated)
+        of_rows = Sequences(rows, sequences.times[entries], sequences.dated)
+        own = _Held.of(*_some(graded, of_rows, np.isin(graded.indices, kept), kept))
         if len(own.users) < _FEWEST_USERS:
             return None
         weights = fit_weights(own.rows, penalties, how, keys.items[kept], described=False)
-        in_order, times = own.in_order()
+        in_order, times = own.sequences.in_order(own.rows.values)
         order = OrderWeights.fit(in_order, _fades(in_order, times, own.session, sequences.dated), how.threads)
-        trend = Trend.of(own.times, own.rows.indices, len(kept)) if sequences.dated else None
+        trend = Trend.of(own.sequences.times, own.rows.indices, len(kept)) if sequences.dated else None
         half = (keys.users[chosen][own.users] & np.uint64(1)).astype(np.int64)
         regime = (own.recent(np.arange(len(own.users)))[1].gap > own.session).astype(np.int64)
 
@@ -584,17 +583,18 @@ def _sample(graded: SparseRows, keys: Keys) -> Longs:
     return np.sort(order)
 
 
-def _among(graded: SparseRows, times: Doubles, places: Floats, kept: Longs) -> tuple[SparseRows, Doubles, Floats]:
-    """Rows, times and places of some items alone, which are numbered anew."""
-    number = np.full(graded.columns, -1, np.int32)
-    number[kept] = np.arange(len(kept))
-    inside = number[graded.indices] >= 0
-    rows = entries_where(graded, inside)
-    return (
-        SparseRows(rows.indptr, number[rows.indices], rows.values, len(kept)),
-        times[inside],
-        places[inside],
-    )
+def _some(
+    graded: SparseRows, sequences: Sequences, inside: Bools, columns: Longs | None = None
+) -> tuple[SparseRows, Sequences]:
+    """Some of the entries; with `columns`, of these items alone, which are numbered anew."""
+    found = []
+    for rows in (graded, sequences.rows):
+        rows = entries_where(rows, inside)
+        if columns is not None:
+            numbers = np.searchsorted(columns, rows.indices).astype(np.int32)
+            rows = SparseRows(rows.indptr, numbers, rows.values, len(columns))
+        found.append(rows)
+    return found[0], Sequences(found[1], sequences.times[inside], sequences.dated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -602,51 +602,32 @@ class _Held:
     """What users did but for the last thing, which is held out of some."""
 
     rows: SparseRows  # grades, users x items
-    times: Doubles  # (entries,)
-    places: Floats  # (entries,): what orders them
+    sequences: Sequences  # of the same entries
     users: Longs  # (n,): whose last thing is held out
     targets: Ints  # (n,): what that was
     gains: Floats  # (n,): its grade
     at: Doubles  # (n,): when
     session: float
-    dated: bool
 
     @classmethod
-    def of(cls, graded: SparseRows, times: Doubles, places: Floats, dated: bool) -> "_Held":
-        row = np.repeat(np.arange(graded.rows), graded.counts())
-        order = np.lexsort((places, row))
-        several = np.flatnonzero(graded.counts() >= 3)
-        last = order[graded.indptr[1:][several] - 1]
+    def of(cls, graded: SparseRows, sequences: Sequences) -> "_Held":
+        order = np.lexsort((sequences.rows.values, np.repeat(np.arange(graded.rows), graded.counts())))
+        some = np.flatnonzero(graded.counts() >= 3)
+        last = order[graded.indptr[1:][some] - 1]
         inside = np.ones(graded.nnz, np.bool_)
         inside[last] = False
-        some = several
         if len(some) > _VALIDATION_USERS:
             take = np.linspace(0, len(some) - 1, _VALIDATION_USERS).astype(np.int64)
-            some, last = several[take], last[take]
-        rows = entries_where(graded, inside)
-        ordered = SparseRows(graded.indptr, graded.indices[order], graded.values[order], graded.columns)
-        session = session_of(ordered, times[order]) if dated else np.inf
-        held = (some, graded.indices[last], graded.values[last], times[last])
-        return cls(rows, times[inside], places[inside], *held, session, dated)
-
-    def in_order(self) -> tuple[SparseRows, Doubles]:
-        order = np.lexsort((self.places, np.repeat(np.arange(self.rows.rows), self.rows.counts())))
-        rows = SparseRows(self.rows.indptr, self.rows.indices[order], self.rows.values[order], self.rows.columns)
-        return rows, self.times[order]
+            some, last = some[take], last[take]
+        session = session_of(*sequences.in_order()) if sequences.dated else np.inf
+        held = (some, graded.indices[last], graded.values[last], sequences.times[last])
+        return cls(*_some(graded, sequences, inside), *held, session)
 
     def recent(self, chosen: Longs) -> tuple[SparseRows, Recency]:
         """The rows of some of the users, and their order at the time of what is held out."""
         users = self.users[chosen]
         rows = self.rows.take(users)
-        counts = rows.counts()
-        entries = np.repeat(self.rows.indptr[users] - rows.indptr[:-1], counts) + np.arange(rows.nnz)
-        user = np.repeat(np.arange(len(users)), counts)
-        age = np.empty(rows.nnz, np.int64)
-        age[np.lexsort((self.places[entries], user))] = np.repeat(rows.indptr[1:], counts) - 1 - np.arange(rows.nnz)
-        gap = np.zeros(len(users))
-        if self.dated:
-            gap = np.maximum(self.at[chosen] - np.maximum.reduceat(self.times[entries], rows.indptr[:-1]), 0.0)
-        return rows, Recency(age, gap, self.at[chosen])
+        return rows, self.sequences.recency(users, rows, self.at[chosen])
 
 
 def _features(
