@@ -33,7 +33,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.intervals import PairedRatio, paired_ratio
-from cofill.evaluation.ratings import PopularityGroups
+from cofill.evaluation.ratings import Group, PopularityGroups
 from cofill.models.lists.rules import best_of_rows
 
 FEW = 5
@@ -147,15 +147,11 @@ class CutOff:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListCluster:
-    """Items with about the same number of training ratings, and what was found of them."""
+class ListCluster(Group):
+    """Items with about the same number of training ratings, their relevant ratings, and what was found of these."""
 
-    share_from: float
-    share_to: float
     items: int
-    most_training_ratings: int
-    ratings: int  # relevant ones
-    found: int  # of these
+    found: int
     recall: float | None  # None where nothing is relevant
 
 

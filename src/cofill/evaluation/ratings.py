@@ -46,27 +46,31 @@ class IntervalModel(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Group:
+class Group:
     """Items or users with about the same number of training ratings."""
 
     share_from: float
     share_to: float
     most_training_ratings: int
     ratings: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RatingGroup(Group):
     rmse: float | None  # None where no test rating falls into it
     mae: float | None
     within_interval: float | None = None  # share of the ratings; None where there are no intervals
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster(_Group):
+class Cluster(_RatingGroup):
     """A group of items with about the same number of training ratings."""
 
     items: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserCluster(_Group):
+class UserCluster(_RatingGroup):
     """A group of users with about the same number of training ratings."""
 
     users: int

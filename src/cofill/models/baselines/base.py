@@ -206,11 +206,7 @@ class FactorPredictor(Predictor):
 # Fitting
 
 
-class BaselineSettings(BiasSettings):
-    """What every baseline is given by name."""
-
-
-class ThreadedSettings(BaselineSettings):
+class ThreadedSettings(BiasSettings):
     """Settings of a baseline that works on several rows at once."""
 
     threads: int = Field(default=0, ge=0, le=1024, description="threads that share the work; 0: all cores at hand")
@@ -230,7 +226,7 @@ class TrainingData:
 class Baseline(Recommender):
     """A recommender that gives every user and every item a vector."""
 
-    _settings: BaselineSettings
+    _settings: BiasSettings
     factors_class: ClassVar[type[Factors]]
 
     @abstractmethod

@@ -620,8 +620,8 @@ class _Held:
             take = np.linspace(0, len(some) - 1, _VALIDATION_USERS).astype(np.int64)
             some, last = some[take], last[take]
         session = session_of(*sequences.in_order()) if sequences.dated else np.inf
-        held = (some, graded.indices[last], graded.values[last], sequences.times[last])
-        return cls(*_some(graded, sequences, inside), *held, session)
+        targets, gains, at = graded.indices[last], graded.values[last], sequences.times[last]
+        return cls(*_some(graded, sequences, inside), some.astype(np.int64), targets, gains, at, session)
 
     def recent(self, chosen: Longs) -> tuple[SparseRows, Recency]:
         """The rows of some of the users, and their order at the time of what is held out."""
