@@ -196,6 +196,9 @@ def train_cell(index: int) -> tuple[Id, Id, float]:
     return user, item, float(train.values[index])
 
 
+NAMES = ("042", "42", "-1", "1e3", "nan", "None", "ß", "日本語", "🎬", "é", "e\u0301", "a,b", 'say "x"', "Ω")
+"""Of the users of `small_cells`."""
+
 LATER: Cells = [(777, 2, 5.0), (777, 3, 1.0), (777, 999, 4.0), (5, 999, 2.0)]
 """Of a new user and of a new item."""
 
@@ -267,10 +270,10 @@ class ListContract(Fitted):
             alone = model.recommend(user, n=15, exclude_known=exclude_known)
             assert_same_recommendations(together, alone)
 
-    @law
-    @given(order=st.permutations(small_cells()))
-    def test_the_order_of_ratings_does_not_matter(self, order: Cells) -> None:
-        usual, shuffled = self.small(epochs=3), self.small(order, epochs=3)
+    def test_the_order_of_ratings_does_not_matter(self) -> None:
+        triples = small_cells()
+        order = [triples[place] for place in np.random.default_rng(5).permutation(len(triples))]
+        usual, shuffled = self.small(triples, epochs=3), self.small(order, epochs=3)
         pairs = all_pairs(usual)
         np.testing.assert_array_equal(predict(shuffled, pairs), predict(usual, pairs))
 
@@ -354,30 +357,23 @@ class ModelContract(ListContract):
         alone = [float(predict(model, [pair])[0]) for pair in pairs]
         np.testing.assert_allclose(predict(model, pairs), alone, rtol=0, atol=1e-5)
 
-    @law
-    @given(names=st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=3, unique=True))
-    def test_names_decide_nothing_but_the_order(self, names: list[str]) -> None:
+    def test_names_decide_nothing_but_the_order(self) -> None:
         """Whatever users are called: with names in the same order, the same model comes out.
 
         One that draws by ids has other draws for other names. With the same names in another order it is the same.
         """
+        names = sorted(NAMES, key=lambda name: name.encode())
+        named: Cells = [(names[int(u)], i, r) for u, i, r in small_cells()]
         if self.draws_by_ids:
-            self.check_that_order_decides_nothing(names)
+            data = cells(named)
+            model, twin = self.make(epochs=2).fit(data), self.make(epochs=2).fit(in_another_order(data))
+            pairs = all_pairs(model)
+            np.testing.assert_allclose(predict(twin, pairs), predict(model, pairs), rtol=0, atol=1e-4)
             return
-        names = sorted(names, key=lambda name: name.encode())
-        triples = [(u, i, r) for u, i, r in small_cells() if int(u) < len(names)]
-        named: Cells = [(names[int(u)], i, r) for u, i, r in triples]
-        model, twin = self.small(named, epochs=2), self.small(triples, epochs=2)
+        model, twin = self.small(named, epochs=2), self.small(epochs=2)
         pairs = all_pairs(twin)
         predicted = predict(model, [(names[int(u)], i) for u, i in pairs])
         np.testing.assert_array_equal(predicted, predict(twin, pairs))
-
-    def check_that_order_decides_nothing(self, names: list[str]) -> None:
-        named: Cells = [(names[int(u)], i, r) for u, i, r in small_cells() if int(u) < len(names)]
-        data = cells(named)
-        model, twin = self.make(epochs=2).fit(data), self.make(epochs=2).fit(in_another_order(data))
-        pairs = all_pairs(model)
-        np.testing.assert_allclose(predict(twin, pairs), predict(model, pairs), rtol=0, atol=1e-4)
 
     def test_cold_users_and_items_get_the_means(self, model: Model) -> None:
         train = parts().train
