@@ -16,7 +16,7 @@ These are means over users. Over all lists together:
 
 coverage        the share of the model's items that are in at least one list
 novelty         the mean of -log2(share of the training users who rated the item) over the places of a list, then over
-                users; an item that nobody rated counts as if one user had
+                users; an item without a rating counts as if it had one
 clusters        recall by popularity: of the relevant ratings in each group of items, the share that the lists contain
 slots           the shares of the places that go to items with no, 1 to 5, and more training ratings
 """

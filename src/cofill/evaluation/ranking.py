@@ -238,7 +238,7 @@ class Tallies(NamedTuple):
                 report(last / total)
 
     def result(self, by: By, groups: PopularityGroups) -> RankingEvaluation:
-        """The measures, once everybody was taken."""
+        """The measures, once all lists were taken."""
         lists, wanted = self.ours.result(groups), self.wanted
         return RankingEvaluation(
             **{name: getattr(lists, name) for name in MeasuredLists.__dataclass_fields__},

@@ -919,8 +919,7 @@ class Recommender(ABC):
         if self.rated and feedback.beside is None:
             trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
-            grades = self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True)
-            feedback.beside = self._feedback(None, GradedRatings(none, grades)).beside  # as this algorithm grades
+            feedback.beside = GradedRatings(none, self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True))
         users, items = self._taken_in(read)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None

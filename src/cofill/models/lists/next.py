@@ -5,7 +5,7 @@ max(a day, 5 x the median time between neighbours), f = exp(-gap / T):
 
     x_i = g_i                                    the history, in no order
     z_i = f exp(-(n - i) / 5)                    the same, the last things first
-    p_h                                          shares of items in what everybody did before, half-lives h in days
+    p_h                                          shares of items in what all users did before, half-lives h in days
     score = sum_h beta_h p_h  +  kappa x B  +  z (nu g B + eta S)
 
 B are the weights of lists without order (`ItemWeights`, what is popular included in x B). S is a ridge regression of
@@ -126,7 +126,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """Shares of items in what everybody did before a time, each interaction with a half-life; counted in bins."""
+    """Shares of items in what all users did before a time, each interaction with a half-life; counted in bins."""
 
     first: float  # when the first bin begins
     width: float  # of a bin, in seconds
