@@ -151,16 +151,20 @@ class LivePopularity(Followed[float]):
         return hint
 
 
-# Popularity
-
-
-class PopularityScorer(ListScorer):
-    """The same scores for all users: sums of grades, which follow ratings as they come and go."""
+class BaselineScorer(ListScorer):
+    """A scorer that knows what is popular."""
 
     def __init__(self, feedback: Feedback, sides: Sides) -> None:
         super().__init__(feedback, sides)
         self._popularity = LivePopularity(feedback)
         self.following.append(self._popularity)
+
+
+# Popularity
+
+
+class PopularityScorer(BaselineScorer):
+    """The same scores for all users: sums of grades, which follow ratings as they come and go."""
 
     def of_people(self, done: SparseRows, about: object = None, recent: object = None) -> Floats:
         return np.tile(self._popularity.sums().astype(np.float32), (done.rows, 1))

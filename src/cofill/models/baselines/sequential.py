@@ -16,9 +16,9 @@ from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
-from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point
+from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point
 from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
-from cofill.models.lists.scorer import ListScorer, ScoreParts, Sides
+from cofill.models.lists.scorer import ScoreParts, Sides
 from cofill.models.observed import Arrays
 from cofill.progress import Done
 
@@ -41,17 +41,15 @@ class RecentPopularitySettings(ListBaselineSettings):
     )
 
 
-class _SequentialScorer(ListScorer):
+class _SequentialScorer(BaselineScorer):
     """A scorer that knows the order of what users did; among equals what is popular."""
 
     follows_order = True
 
-    def __init__(self, feedback: Feedback, sides: Sides) -> None:
-        super().__init__(feedback, sides)
-        assert feedback.sequences is not None
-        self.sequences = feedback.sequences
-        self._popularity = LivePopularity(feedback)
-        self.following.append(self._popularity)
+    @property
+    def sequences(self) -> Sequences:
+        assert self.feedback.sequences is not None
+        return self.feedback.sequences
 
 
 class RecentPopularityScorer(_SequentialScorer):

@@ -30,8 +30,8 @@ from cofill.models.lists.item_weights import (
     restored_weights,
 )
 from cofill.models.observed import Arrays, grown
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, seed_of
+from cofill.models.slopes import FeatureRegression
 
 
 class Sides(NamedTuple):
