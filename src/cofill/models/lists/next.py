@@ -264,15 +264,16 @@ class _Sums(NamedTuple):
         items, columns = place[done.indices], done.columns
         gram, followed = (np.zeros((frequent, frequent), np.float32) for _ in range(2))
         gram[np.diag_indices_from(gram)] = _PENALTY
-        diagonal, rest = np.full(columns, _PENALTY), csr_array((2 * columns, columns), dtype=np.float32)
+        diagonal, shape = np.full(columns, _PENALTY), (2 * columns, columns)
         room = 0 if frequent == columns else max(_TERMS, _TERMS_EACH * int(done.counts().max(initial=0)))
         keys, values, user = np.empty(room, np.int64), np.empty(room, np.float32), 0
+        rest = csr_array((values[:0], (keys[:0], keys[:0])), shape=shape)
         while user < done.rows:
             user, found = _add_sequences(
                 done.indptr, items, done.values, fade, user, gram, followed, diagonal, keys, values
             )
             cells = keys[:found] // columns, keys[:found] % columns
-            rest = rest + csr_array((values[:found], cells), shape=rest.shape)
+            rest = csr_array(rest + csr_array((values[:found], cells), shape=shape))
         return cls(gram, followed, diagonal, rest)
 
     def solved(self, threads: int) -> "csr_array":
@@ -289,8 +290,8 @@ class _Sums(NamedTuple):
 
         between, others = self.rest[:frequent, frequent:], self.rest[columns + frequent :]
         inverse = diags_array((1.0 / self.diagonal[frequent:]).astype(np.float32))
-        first = csr_array(self.followed)
-        first.resize((frequent, columns))
+        followed = csr_array(self.followed)
+        first = csr_array((followed.data, followed.indices, followed.indptr), shape=(frequent, columns))
         first = first + self.rest[columns : columns + frequent] - between @ (inverse @ others)
         exact = _inverse(self.gram - (between @ inverse @ between.T).toarray(), threads)
         turned = csr_array(first.T)
