@@ -12,7 +12,7 @@ from cofill.cli.output import Stars, print_table, shown
 from cofill.cli.table_layout import Layout
 from cofill.evaluation.intervals import Interval
 from cofill.report.page_parts import cell as cell_of_a_page
-from cofill.serving.routing import rounded, significant
+from cofill.serving.api.requests import rounded, significant
 
 WIDTHS = (60, 80, 100)
 CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")

@@ -1,7 +1,7 @@
-"""The network keeps the contract of a model: both orientations, one or two of them, a stack, and the former decoder.
+"""The network keeps the contract of a model: both orientations, one or two of them, and its own output.
 
-Every law runs for each of the five classes below. The stack and the former decoder have items as rows, where fold-in
-of users goes through the closed form, which is the longer way. The former one has tanh at the output, too.
+Every law runs for each of the four classes below. The one with its own output has items as rows, where fold-in of users
+goes through the closed form, which is the longer way, and tanh at the output. `cfn/test_predictor.py` has stacks.
 """
 
 from pathlib import Path
@@ -12,13 +12,13 @@ import pytest
 from cofill import CFN
 from cofill.errors import CofillError
 from cofill.nn import Corruption
-from tests.models.contract import LearnerContract
+from tests.models.contract import LearnerContract, RecommenderContract
 
 # One number of epochs for all ratings: the search for it is tested with the training.
 QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2}
 
 
-class TestItemOrientation(LearnerContract):
+class TestItemOrientation(LearnerContract, RecommenderContract):
     draws_by_ids = True
     expected_rmse = 0.839  # with the usual amplitudes of the decoder, of which none is learned here
     reads_users = False
@@ -43,19 +43,12 @@ class TestUserOrientation(LearnerContract):
         return CFN(**{"orientation": "user", **QUICK, **quick, **changes})
 
 
-class TestFormerDecoder(TestItemOrientation):
+class TestOwnOutput(TestItemOrientation):
     expected_rmse = 0.836
     near_means = 1e-3
 
     def make(self, **changes: Any) -> CFN:
         return super().make(**{"decoder": "network", "output": "tanh", "weight_decay": 0.25, **changes})
-
-
-class TestStackOfLayers(TestItemOrientation):
-    expected_rmse = 0.8655  # .850 to .864 with four seeds
-
-    def make(self, **changes: Any) -> CFN:
-        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.018, **changes})
 
 
 class TestBothOrientations(LearnerContract):

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cofill.cluster.checkpoint import ShardedCheckpoint
-from cofill.cluster.train import own_columns, shard_of
+from cofill.cluster.train import shard_of
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition
-from cofill.exchange import Exchange, total
+from cofill.exchange import Exchange
 from cofill.memory import peak_bytes
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 from cofill.progress import Progress, Step
@@ -30,8 +31,8 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
     if not settings.threads:
         settings = settings.changed({"threads": arguments["threads"]})
     partition = Partition.open(Path(arguments["partition"]))
-    shard = shard_of(partition, exchange)
-    columns = int(total(exchange, len(shard.columns))[0])
+    shard, own = shard_of(partition, exchange)
+    columns = int(partition.columns_by_bucket.sum())
     portion = Portion(partition.rows.keys(), shard.columns.keys(), columns, exchange)
     known = KnownRatings(shard.by_row, shard.by_column)
     spent: list[dict[str, float]] = []
@@ -63,11 +64,12 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
             log / "checkpoint",
             run="benchmark",
             seconds=0.0,
-            columns=own_columns(shard, exchange),
+            columns=own,
             exchange=exchange,
         )
     model = CFN(settings)
     about = partition.row_features(), shard.column_features
-    model.learn_portion(known, partition.scale, about, portion, heard, checkpoint, resume=bool(arguments["resume"]))
+    matrix = Matrix(known, partition.scale, *about, portion)
+    model.learn_portion(matrix, heard, checkpoint, resume=bool(arguments["resume"]))
     minibatches = -(-int((portion.row_counts(shard.by_row) > 0).sum()) // settings.batch)
     return {"epochs": spent, "minibatches": minibatches, "peak_bytes": peak_bytes()}

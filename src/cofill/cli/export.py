@@ -16,7 +16,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     source = live_source(options)
 
-    from cofill.serving.export_folder import write_export
+    from cofill.serving.live.export import write_export
 
     found = write_export(options.out, source.database, source.model, options.format)
     if options.json:

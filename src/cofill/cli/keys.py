@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.serving.keys import new_key, read_keys, remove_key
+    from cofill.serving.api.keys import new_key, read_keys, remove_key
 
     if options.action == "new":
         key = new_key(options.file, options.name, write=options.write)

@@ -22,7 +22,6 @@ COMMANDS = {
     "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
     "serve": "serve a model over HTTP, with a page, and follow new ratings at once",
     "export": "write all that a server has stored, for the next training: ratings, events, descriptions, deletions",
-    "export-ratings": "write the ratings that a server has stored, for the next training",
     "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",
     "benchmark": "measure speed and memory on this machine",

@@ -17,21 +17,24 @@ from cofill.cluster.score import Division, ModelOutline, ModelParts, Range, Repo
 from cofill.cluster.session import Workplace, workplace
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
-from cofill.evaluation.newcomers import FoldIn, Newcomers, check_new
-from cofill.evaluation.popularity_groups import popularity_groups
+from cofill.evaluation.list_measures import Relevant, item_indices, relevant_ratings
 from cofill.evaluation.ranking import (
     CUTOFFS,
-    ListsBy,
+    Newcomers,
+    People,
     RankingEvaluation,
     Tallies,
     TrainedUsers,
     asked_at,
+    check_new,
     check_test,
     first_times,
     known_entries,
+    told_entries,
+    told_ratings,
 )
-from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
-from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
+from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, popularity_groups, predict_pairs
+from cofill.models.lists.rules import By
 from cofill.workers import Work
 
 _CHUNK = 256  # people who are scored at once
@@ -41,7 +44,7 @@ _CHUNK = 256  # people who are scored at once
 class ListQuestion:
     """Which lists are measured, and how."""
 
-    kinds: Sequence[ListsBy] = ("list",)
+    kinds: Sequence[By] = ("list",)
     n: int = 10
     cutoffs: Sequence[int] = CUTOFFS
     relevant: float | None = None
@@ -56,7 +59,7 @@ class Evaluated:
     trained_on: int
     """Test ratings that the model was trained on."""
     ratings: Evaluation | None
-    rankings: Mapping[ListsBy, RankingEvaluation]
+    rankings: Mapping[By, RankingEvaluation]
 
 
 def evaluate_on_cluster(
@@ -76,7 +79,7 @@ def evaluate_on_cluster(
     shares = (0.5, 0.5) if lists is not None else (1.0, 0.0)
     with workplace(division.address) as place:
         found = _counted(outline, test, place, division, errors, _part(report, 0.0, shares[0]))
-        rankings: Mapping[ListsBy, RankingEvaluation] = {}
+        rankings: Mapping[By, RankingEvaluation] = {}
         if lists is not None:
             rankings = _ranked(outline, test, found, lists, place, division, _part(report, *shares))
     measured = None
@@ -158,22 +161,19 @@ def begin_counting(work: Work, shared: bytes) -> Callable[[Any], Any]:
 
     def do(task: Mapping[str, Any]) -> dict[str, Any]:
         own = Range(*task["range"])
-        held = parts.held_for(task, own)
-        model, items = held.model, task["items"]
-        users = _local(task["people"], held.offset).astype(np.int32)
+        model, offset = parts.held_for(task, own)
+        items, users = task["items"], _local(task["people"], offset).astype(np.int32)
         work.report(0.1)
         different, row = np.unique(users, return_inverse=True)
         result: dict[str, Any] = {
-            "by_user": model.user_counts()[own.first - held.offset : own.last - held.offset],
+            "by_user": model.user_counts()[own.first - offset : own.last - offset],
             "by_item": model.item_counts(),
             "known": int(model.predictor.known.contains(users, items).sum()),
-            "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items, _CHUNK),
+            "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items),
         }
         if task["predict"]:
-            found = predict_pairs(
-                model, users, items, task["values"], intervals=True,
-                report=lambda share: work.report(0.1 + 0.9 * share),
-            )  # fmt: skip
+            report = _part(work.report, 0.1, 0.9)
+            found = predict_pairs(model, users, items, task["values"], intervals=True, report=report)
             result |= {"ratings": found.ratings, "within": found.within}
         return result
 
@@ -195,14 +195,13 @@ def _ranked(
     place: Workplace,
     division: Division,
     report: Report | None,
-) -> Mapping[ListsBy, RankingEvaluation]:
+) -> Mapping[By, RankingEvaluation]:
     told = None
     if lists.fold_in is not None:
         check_new(outline.scale, found.users.astype(np.int32), found.by_user, lists.fold_in, test)
-        told = FoldIn.of(outline, lists.fold_in, test)
-    wanted = relevant_ratings(
-        outline, test, found.did if told is None else told.contains(outline, test), lists.relevant
-    )
+        told = told_ratings(outline, lists.fold_in, test)
+    known = found.did if told is None else told_entries(told, outline, test)
+    wanted = relevant_ratings(outline, test, known, lists.relevant)
     lengths = (lists.n, *lists.cutoffs)
     training_users = int((found.by_user > 0).sum())
     tallies = {by: Tallies.of(wanted, found.by_item, training_users, lengths) for by in lists.kinds}
@@ -216,19 +215,12 @@ def _ranked(
 
     def task(number: int) -> Mapping[str, Any]:
         places = order[slice(*ranges[number])]
-        own, newcomers = _some_of(wanted, places), None
-        if told is not None:
-            some = told.take(wanted.people[places])
-            ids = [test.users.id(person) for person in wanted.people[places].tolist()]
-            newcomers = {"items": some.items, "values": some.values, "ends": some.ends, "ids": ids}
         return {
             **outline.named,
             "people": people[places],
             "first": None if first is None else first[places],
-            "newcomers": newcomers,
-            "ends": own.ends,
-            "items": own.items,
-            "gains": own.gains,
+            "wanted": _some_of(wanted, places),
+            "told": None if told is None else told.take(wanted.people[places]),
             "kinds": tuple(lists.kinds),
             "lengths": lengths,
             "training_users": training_users,
@@ -256,25 +248,18 @@ def begin_ranking(work: Work, shared: bytes) -> Callable[[Any], Any]:
     parts = ModelParts()
     counts = np.frombuffer(shared, np.int64)
 
-    def do(task: Mapping[str, Any]) -> dict[ListsBy, Any]:
-        people = task["people"]
-        held = parts.held_for(task, people_asked(people))
-        wanted = Relevant(None, np.arange(len(people)), task["ends"], task["items"], task["gains"], 0)
-        told = task["newcomers"]
-        result: dict[ListsBy, Any] = {}
-        for number, by in enumerate(task["kinds"]):
-            tallies = Tallies.of(wanted, counts, task["training_users"], task["lengths"])
-
-            def report(share: float, number: int = number) -> None:
-                work.report((number + share) / len(task["kinds"]))
-
+    def do(task: Mapping[str, Any]) -> dict[By, Any]:
+        model, offset = parts.held_for(task, people_asked(task["people"]))
+        users, kinds, told = _local(task["people"], offset), task["kinds"], task["told"]
+        result: dict[By, Any] = {}
+        for number, by in enumerate(kinds):
+            people: People
             if told is None:
-                users = _local(people, held.offset)
-                known = TrainedUsers(held.model, users, by, asked_at(held.model, users, task["first"]))
-                tallies.take(held.model, known, _CHUNK, report)
+                people = TrainedUsers(model, users, by, asked_at(model, users, task["first"]))
             else:
-                some = FoldIn(told["items"], told["values"], told["ends"])
-                tallies.take(held.model, Newcomers(held.model, some, told["ids"], by), _CHUNK, report)
+                people = Newcomers(model, told, by)
+            tallies = Tallies.of(task["wanted"], counts, task["training_users"], task["lengths"])
+            tallies.take(model, people, _CHUNK, _part(work.report, number / len(kinds), 1 / len(kinds)))
             result[by] = (tallies.ours.arrays(), tallies.popular.arrays())
         return result
 

@@ -1,4 +1,6 @@
-"""Slopes: how users differ in what they make of features of items, and the reverse (a linear mixed model).
+"""What is expected from side features: ridge regression, and slopes.
+
+Slopes are how users differ in what they make of features of items, and the reverse (a linear mixed model).
 
 With f = [1, features of a row] and g = [1, features of a column], each less its mean over ratings:
 
@@ -23,11 +25,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Keys, Portion
+from cofill.models.rng import Keys, Portion, Sample, seed_of
 from cofill.threads import on_all_cores
 
 _ROUNDS = 5
@@ -41,8 +42,63 @@ _WORTH = 5.0
 # Numbers in a batch of rows, and of all K that are kept from one round to the next.
 _BATCH, _KEPT = 1_000_000, 60_000_000
 
+# Examples of a ridge regression: enough for hundreds of features, and a bound on time and memory.
+_EXAMPLES = 20_000
+_SEED = seed_of(0xFEA)
+_PENALTIES = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
 
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class FeatureRegression:
+    """Ridge regression: expected (n, m) = [features (n, P), 1] . slope; zero without features."""
+
+    slope: Floats  # (P + 1, m)
+
+    @classmethod
+    def fit(
+        cls, features: Floats, targets: Floats | Doubles, ratings: Longs, keys: Keys, exchange: Exchange = ALONE
+    ) -> Self:
+        """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
+
+        Where all processes have very many, some are chosen by their keys (n,).
+
+        An example with a typical number of ratings counts half of one that has very many.
+        The penalty is the one with which the other examples predict each example best, which has a closed form for
+        ridge regression. Where none beats expecting zero, the slope is zero.
+        """
+        nothing = cls(np.zeros((features.shape[1] + 1, targets.shape[1]), np.float32))
+        if not features.shape[1]:
+            return nothing
+        sample = Sample.of(keys, np.flatnonzero(ratings > 0), _EXAMPLES, _SEED, exchange)
+        if not len(sample.order):
+            return nothing
+        f = sample.gathered(features[sample.places]).astype(np.float64)
+        f = np.column_stack([f, np.ones(len(f))])
+        t = sample.gathered(targets[sample.places]).astype(np.float64)
+        counts = sample.gathered(ratings[sample.places])
+        w = (counts / (counts + counts.mean()))[:, None]
+        values, vectors = np.linalg.eigh((f * w).T @ f)
+        values = np.maximum(values, 0)
+        turned = f @ vectors  # (n, P + 1): features along the directions along which the penalty acts
+        moments = (turned * w).T @ t
+        best, best_error = None, float((w * t**2).sum())
+        for penalty in _PENALTIES:
+            solved = moments / (values + penalty)[:, None]
+            leverage = w * (turned**2 / (values + penalty)).sum(1, keepdims=True)  # how much each predicts itself
+            left_out = (t - turned @ solved) / np.maximum(1 - leverage, 1e-6)
+            error = float((w * left_out**2).sum())
+            if error < best_error:
+                best, best_error = solved, error
+        return nothing if best is None else cls((vectors @ best).astype(np.float32))
+
+    def expected(self, features: Floats) -> Floats:
+        """(n, P) -> (n, m)"""
+        if not features.shape[1]:
+            return np.zeros((len(features), self.slope.shape[1]), np.float32)
+        found: Floats = features @ self.slope[:-1] + self.slope[-1]
+        return found
 
 
 @dataclass(frozen=True)
@@ -66,7 +122,7 @@ class Design:
             x, w = features[first : first + _IDS_AT_ONCE].astype(np.float64), weights[first : first + _IDS_AT_ONCE]
             moments[0] += w @ x
             moments[1:] += (x * w[:, None]).T @ x
-        exchange.sum_(moments)
+        exchange.all_reduce(moments)
         count = max(total(exchange, weights.sum())[0], 1.0)
         mean = moments[0] / count
         covariance = moments[1:] / count - np.outer(mean, mean)
@@ -122,17 +178,18 @@ class Side:
 
     def as_trained(self, places: Ints) -> tuple[Floats, Floats]:
         """Inputs and effects in the training; of what came later, those of which nothing is known."""
-        old = places < len(self.trained_inputs)
-        inputs, effects = _nobody(len(places), self.inputs.shape[1]), np.zeros((len(places), self.effects.shape[1]))
-        inputs[old], effects[old] = self.trained_inputs[places[old]], self.trained_effects[places[old]]
-        return inputs, np.asarray(effects, np.float32)
+        return _at(places, places < len(self.trained_inputs), self.trained_inputs, self.trained_effects)
 
     def now(self, places: Ints) -> tuple[Floats, Floats]:
         """Inputs and effects as they stand now; an index of -1 was never seen."""
-        seen = places >= 0
-        inputs, effects = _nobody(len(places), self.inputs.shape[1]), np.zeros((len(places), self.effects.shape[1]))
-        inputs[seen], effects[seen] = self.inputs[places[seen]], self.effects[places[seen]]
-        return inputs, np.asarray(effects, np.float32)
+        return _at(places, places >= 0, self.inputs, self.effects)
+
+
+def _at(places: Ints, known: Bools, inputs: Floats, effects: Floats) -> tuple[Floats, Floats]:
+    """Inputs and effects at places that are known, and elsewhere those of which nothing is known."""
+    found = _nobody(len(places), inputs.shape[1]), np.zeros((len(places), effects.shape[1]), np.float32)
+    found[0][known], found[1][known] = inputs[places[known]], effects[places[known]]
+    return found
 
 
 def _nobody(count: int, width: int) -> Floats:
@@ -267,11 +324,11 @@ def fit_slopes(
     Of a row every process sees some ratings, of a column one process sees all.
     """
     exchange = portion.exchange
-    row_counts, column_counts = exchange.sum_(by_row.counts()), by_column.counts()
+    row_counts, column_counts = exchange.all_reduce(by_row.counts()), by_column.counts()
     row_means, column_means = (
         sums / np.maximum(counts, 1) - overall * (counts > 0)
         for sums, counts in (
-            (exchange.sum_(by_row.row_sums(by_row.values)), row_counts),
+            (exchange.all_reduce(by_row.row_sums(by_row.values)), row_counts),
             (by_column.row_sums(by_column.values), column_counts),
         )
     )
@@ -363,9 +420,9 @@ class _Fit:
             packed += one
             right += other
             self._doubt += doubt
-        self._ids.sum_(packed)
-        self._ids.sum_(right)
-        self._ids.sum_(self._doubt)
+        self._ids.all_reduce(packed)
+        self._ids.all_reduce(right)
+        self._ids.all_reduce(self._doubt)
         of_columns, of_rows = np.empty((p, p), np.int64), np.empty((q, q), np.int64)
         of_columns[i, j] = of_columns[j, i] = np.arange(len(i))
         of_rows[m, n] = of_rows[n, m] = np.arange(len(m))
@@ -393,7 +450,7 @@ class _Fit:
         for one, error in self._each(work):
             spread += one
             self.error += error
-        self._ids.sum_(spread)
+        self._ids.all_reduce(spread)
         self.error = total(self._ids, self.error)[0]
         if last:
             return
@@ -419,12 +476,12 @@ class _Fit:
         left = (left - np.einsum("bnq,bq->bn", others[columns], self.inputs[batch.rows])) * mask
         grams = self._grams.get(batch.number)
         if grams is None:
-            grams = self._together.sum_(np.matmul(g.transpose(0, 2, 1), g))
+            grams = self._together.all_reduce(np.matmul(g.transpose(0, 2, 1), g))
             if self._keeps:
                 self._grams[batch.number] = grams
         sums = np.einsum("bnp,bn->bp", g, left)
         squares = np.einsum("bn,bn->b", left, left)
-        return grams.astype(np.float64), self._together.sum_(sums), self._together.sum_(squares)
+        return grams.astype(np.float64), self._together.all_reduce(sums), self._together.all_reduce(squares)
 
 
 class _Batch(NamedTuple):

@@ -54,7 +54,7 @@ class ListSearchData:
 
     def check(self, settings: CFNSettings, by: ValidationBy) -> None:
         """Raise if there is nothing to validate with, or a setting needs what the data does not have."""
-        from cofill.evaluation.relevance import RELEVANT_SHARE
+        from cofill.evaluation.list_measures import RELEVANT_SHARE
 
         plural = self.ratings.plural
         if settings.validation == 0:

@@ -117,6 +117,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     from optuna import TrialPruned
 
     from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
+    from cofill.models.cfn.scaling import Matrix
     from cofill.models.observed import KnownRatings
 
     try:
@@ -135,15 +136,9 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         if trial.should_prune():
             raise TrialPruned(f"stopped early in epoch {step.done:g}")
 
-    fitted = fit_matrix(
-        KnownRatings(data.rows, data.rows.transpose()),
-        data.scale,
-        settings,
-        row_features=data.row_features,
-        column_features=data.column_features,
-        portion=data.portion,
-        progress=report,
-    )
+    known = KnownRatings(data.rows, data.rows.transpose())
+    matrix = Matrix(known, data.scale, data.row_features, data.column_features, data.portion)
+    fitted = fit_matrix(matrix, settings, progress=report)
     assert fitted.validation_rmse is not None  # SearchData.check
     trial.set_user_attr("epochs", fitted.epochs)
     return after_refit(fitted.validation_rmse, saved) if saved.decoder == "process" else fitted.validation_rmse

@@ -18,12 +18,11 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import Biases
-from cofill.models.lists.gram import in_threads
 from cofill.models.observed import Arrays, KnownRatings, grown, known_arrays, known_from
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
-from cofill.threads import one_blas_thread
+from cofill.threads import in_threads, one_blas_thread
 from cofill.workers import cores
 
 Done = Callable[[int, int], None]
@@ -116,7 +115,7 @@ class FactorPredictor(Predictor):
     ) -> None:
         """`described` are two: which users, and which items, have features, which the trained vectors know of."""
         users, items = (SideFeatures(np.empty((len(flags), 0), np.float32), flags) for flags in described)
-        means = Biases(
+        means = Biases.fit(
             known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
         )
         super().__init__(known, scale, means, users, items)
@@ -207,11 +206,7 @@ class FactorPredictor(Predictor):
 # Fitting
 
 
-class BaselineSettings(BiasSettings):
-    """What every baseline is given by name."""
-
-
-class ThreadedSettings(BaselineSettings):
+class ThreadedSettings(BiasSettings):
     """Settings of a baseline that works on several rows at once."""
 
     threads: int = Field(default=0, ge=0, le=1024, description="threads that share the work; 0: all cores at hand")
@@ -231,7 +226,7 @@ class TrainingData:
 class Baseline(Recommender):
     """A recommender that gives every user and every item a vector."""
 
-    _settings: BaselineSettings
+    _settings: BiasSettings
     factors_class: ClassVar[type[Factors]]
 
     @abstractmethod
