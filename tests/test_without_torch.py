@@ -73,8 +73,6 @@ for settings in ({"engine": "dense"}, {"device": "cuda"}):
         CFN(**settings).fit(ratings)
     except CofillError as problem:
         print(problem)
-from cofill.cli import main
-main(["benchmark", "speed", "--size", "0.001"])
 try:
     import cofill.nn
 except ImportError as problem:

@@ -34,7 +34,6 @@ def test_version(run: Run, flag: str) -> None:
     [
         *([name] for name in COMMANDS),
         *(["datasets", action] for action in ("list", "fetch", "make")),
-        *(["benchmark", what] for what in ("speed", "growth", "serving")),
     ],
     ids=" ".join,
 )
@@ -110,10 +109,6 @@ def test_help_imports_nothing_heavy() -> None:
         (["datasets", "make", "--out", "w", "--choice", "much"], "must be a number from 0 to 10, got 'much'"),
         (["demo", "--ratings", "1e5"], "--ratings: must be a whole number"),
         (["datasets", "make", "--out", "w", "--like", "ml-1m", "--size", "0"], "above 0 and at most 10, got '0'"),
-        (["benchmark", "growth", "--rounds", "0"], "--rounds: must be a whole number of at least 1"),
-        (["benchmark", "speed", "--size", "11"], "--size: must be a number above 0 and at most 10, got '11'"),
-        (["benchmark", "speed", "--size", "nan"], "above 0 and at most 10, got 'nan'"),
-        (["benchmark", "speed", "--threads", "-1"], "--threads: must be a whole number, 0 or more, got '-1'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

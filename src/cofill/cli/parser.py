@@ -25,7 +25,6 @@ COMMANDS = {
     "export-ratings": "write the ratings that a server has stored, for the next training",
     "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",
-    "benchmark": "measure speed and memory on this machine",
     "doctor": "check that cofill works here, and show versions, cores and memory for a bug report",
     "demo": "make a world of films, train on it, and write a report",
 }
