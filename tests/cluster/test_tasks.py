@@ -16,7 +16,7 @@ from cofill.errors import ClusterError, SettingsError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.missing_runs import finish
 from cofill.experiments.runs import Part, Run, Store
-from cofill.tuning.storage import absolute_url, check_within_reach
+from cofill.tuning.study import absolute_url, check_within_reach
 from cofill.workers import Outcome, map_unordered
 from tests.cluster.conftest import members
 from tests.waiting import wait_until

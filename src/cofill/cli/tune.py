@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
     from cofill.data.described import SideInformation
     from cofill.data.ratings import Ratings
-    from cofill.tuning.goals import GoalName
-    from cofill.tuning.list_search_data import ListSearchData
     from cofill.tuning.search_data import SearchData
-    from cofill.tuning.study import Plan
+    from cofill.tuning.study import GoalName, Plan
 
 _BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.svg"
 
@@ -92,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
     matched_side("user", side.users, ratings)
 
     from cofill.tuning.search import search, search_progress
-    from cofill.tuning.storage import storage_explained, storage_url
-    from cofill.tuning.study import open_study
+    from cofill.tuning.study import open_study, storage_explained, storage_url
     from cofill.workers import orderly_termination
 
     data, plan = _planned(goal, ratings, side, settings, options)
@@ -136,29 +133,25 @@ def _goal(options: argparse.Namespace, ratings: "Ratings", settings: CFNSettings
 
 def _planned(
     goal: "GoalName", ratings: "Ratings", side: "SideInformation", settings: CFNSettings, options: argparse.Namespace
-) -> "tuple[SearchData | ListSearchData, Plan]":
-    from cofill.tuning.list_search_data import ListSearchData, ValidationBy
+) -> "tuple[SearchData, Plan]":
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import Plan
 
+    data = SearchData.of(ratings, side.items, side.users)
+    by = options.validation_by or "random"
     if goal == "ndcg":
-        by: ValidationBy = options.validation_by or "random"
-        lists = ListSearchData.of(ratings, side.items, side.users)
-        lists.check(settings, by)
-        return lists, Plan.for_lists(settings, options.sampler, lists, by)
-    if settings.orientation == "both":
+        data.check_for_lists(settings, by)
+    elif settings.orientation == "both":
         raise SettingsError("a search is for one network at a time; use --orientation item, then user")
-    data = SearchData.of(ratings, settings.orientation, side.items, side.users)
-    data.check(settings)
-    features = data.features.shape[1] > 0
-    return data, Plan.of(settings, options.ranges, options.sampler, data.fingerprint(), features=features)
+    else:
+        data.check(settings)
+    return data, Plan.of(goal, data, settings, options.sampler, options.ranges, by)
 
 
 def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) -> None:
     """Write all results so far; the best settings only if a trial has finished."""
     from cofill.tuning.results import best_trial, draw_search, write_best, write_trials
-    from cofill.tuning.storage import shown_url
-    from cofill.tuning.study import FINISHED
+    from cofill.tuning.study import FINISHED, shown_url
 
     write_trials(options.out / _TRIALS, study, plan)
     finished = len(study.get_trials(deepcopy=False, states=FINISHED))
@@ -199,7 +192,7 @@ def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, s
     from optuna.trial import TrialState
 
     from cofill.tuning.results import best_settings, best_trial, describe
-    from cofill.tuning.storage import shown_url
+    from cofill.tuning.study import shown_url
 
     best = best_trial(study)
     states = [trial.state for trial in study.get_trials(deepcopy=False)]
