@@ -193,7 +193,7 @@ def test_links_separated_by_blanks(run: Run) -> None:
 
 
 def test_every_remedy_is_a_flag_that_exists(refused: Callable[..., str], run: Run, tmp_path: Path) -> None:
-    known = run("train", "--help").out
+    known = run("train", "--help-all").out
     for name in ("jester.csv", "another_order.dat", "latin_1.csv", "nul_in_an_id.csv", "grades.csv"):
         message = refused("train", DIRTY / name, "--out", tmp_path / "m")
         assert "Interactions.read" not in message

@@ -228,7 +228,7 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
     assert {name for name in before if before[name] == after[name]} == {"part-00000.parquet", "part-00002.parquet"}
 
-    for change in (("-n", "6"), ("--by", "rating"), ("--exclude", "3"), ("--include-known",)):
+    for change in (("-n", "6"), ("--rank-by", "rating"), ("--exclude", "3"), ("--include-known",)):
         assert main([*command, *change]) == 1
         assert "of another question" in capsys.readouterr().err
     assert sorted(path.name for path in out.glob("*.json")) == ["lists.json"]

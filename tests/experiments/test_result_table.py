@@ -36,12 +36,6 @@ def test_a_table_in_json_has_every_column_and_every_value() -> None:
     }
 
 
-def test_the_names_that_a_table_begins_with() -> None:
-    assert TABLE.leading_words() == 1
-    words = Table("Some", (Column("a"), Column("empty"), Column("b"), Column("c")), [["x", None, "y", 1.0]])
-    assert words.leading_words() == 2
-
-
 def test_the_figures_of_the_paper_agree_with_each_other() -> None:
     for gains in paper.BY_CLUSTER.values():
         for gain in gains:  # within what rounding and a few digits typed by hand allow

@@ -90,7 +90,7 @@ def _flag(name: str, value: Any) -> str:
 
 
 def _failed(error: Exception, message: str) -> int:
-    from cofill.cli.notes import note
+    from cofill.cli.output import note
     from cofill.interrupts import was_interrupted
 
     if was_interrupted(error):

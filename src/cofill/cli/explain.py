@@ -51,12 +51,12 @@ def run(options: argparse.Namespace) -> int:
         about = description(options, model)
         with on_the_command_line():
             found = model.explain(
-                given_once("--rating", options.rating or ()), options.item, by=options.by, features=about
+                given_once("--rating", options.rating or ()), options.item, by=options.rank_by, features=about
             )
         if not options.quiet:
             note_unknown(about)
     else:
-        found = model.explain(options.user, options.item, by=options.by)
+        found = model.explain(options.user, options.item, by=options.rank_by)
         if options.user not in model.users and not options.quiet:
             note(f"user {options.user!r} is not in the model: this is what anybody gets")
     if options.json:

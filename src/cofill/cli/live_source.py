@@ -38,4 +38,4 @@ def live_source(options: argparse.Namespace) -> LiveSource:
 
 
 def note_next_training(out: Path) -> None:
-    note(f"next: cofill train RATINGS --with {quote(str(out))} --out DIR, RATINGS as at the last training")
+    note(f"next: cofill train RATINGS --live-export {quote(str(out))} --out DIR, RATINGS as at the last training")

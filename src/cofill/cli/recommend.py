@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     rules = rules_from(options, model)
     with on_the_command_line(), rules_as_flags():
         found = model.recommend(
-            who, options.n, by=options.by, features=about, exclude_known=not options.include_known, **rules
+            who, options.n, by=options.rank_by, features=about, exclude_known=not options.include_known, **rules
         )
     if not options.quiet:
         note_unknown(about)
@@ -174,7 +174,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
     with share_done("recommending", options.quiet) as report, orderly_termination(), rules_as_flags():
         scored = recommend_everybody(
             outline, options.out, division(options),
-            n=options.n, by=options.by, exclude_known=not options.include_known, rules=rules,
+            n=options.n, by=options.rank_by, exclude_known=not options.include_known, rules=rules,
             report=report,
         )  # fmt: skip
     show_scored(options, scored, "lists")
@@ -190,7 +190,7 @@ def _write_everybody(model: "Recommender", options: argparse.Namespace, file: Te
     with shown(quiet, transient=True) as progress:
         with rules_as_flags():
             everybody = model.recommend_many(
-                n=options.n, by=options.by, exclude_known=not options.include_known, progress=progress, **rules
+                n=options.n, by=options.rank_by, exclude_known=not options.include_known, progress=progress, **rules
             )
         if options.json:
             for user, found in everybody:

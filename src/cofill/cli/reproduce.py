@@ -1,15 +1,12 @@
 """cofill reproduce EXPERIMENT"""
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray
-from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
-from cofill.cli.output import note, print_json, printable
+from cofill.cli.output import note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.data.datasets import catalogue
 from cofill.errors import SettingsError
@@ -17,7 +14,6 @@ from cofill.experiments import EXPERIMENTS, experiment
 
 if TYPE_CHECKING:
     from cofill.experiments.reproducing import Reproduced
-    from cofill.experiments.result_table import Table as Results
 
 _DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
 
@@ -113,7 +109,7 @@ def _show(found: "Reproduced") -> None:
     from cofill.experiments.reproducing import QUICK_LOOK
 
     for table in found.result.tables:
-        _print(f"{found.heading}: {table.title}", table)
+        print_table(f"{found.heading}: {table.title}", *table.shown())
     for line in found.result.notes:
         note(line)
     for line in found.result.missing_lines():
@@ -121,21 +117,3 @@ def _show(found: "Reproduced") -> None:
     if found.plan.quick:
         note(QUICK_LOOK)
     note("written: " + ", ".join(str(path) for path in found.files))
-
-
-def _print(title: str, results: "Results") -> None:
-    """Print a table; where it is too wide for the terminal, cells such as 0.8322 ± 0.0047 wrap, names do not."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    names, rows = results.shown()
-    table = Table(header_style="bold")
-    for at, name in enumerate(names):
-        table.add_column(Text(name), overflow="fold", no_wrap=at < results.leading_words())
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    known_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(file=sys.stdout, width=None if known_width else 120)
-    console.print(Text(printable(title), style="bold"))
-    console.print(table)

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray
-from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
-from cofill.cli.output import Amount, note, print_json, print_table
+from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import CofillError, SettingsError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import GoalName, Plan
 
+COMMON = ("--config", "--set", "--orientation", "--epochs", "--seed", "--item-features", "--user-features")
 _BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.svg"
 
 
@@ -174,7 +174,7 @@ def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
     settings = plan.settings
     always = ("orientation", "seed") if plan.goal_name == "rmse" else ("seed",)
     fixed = {name: getattr(settings, name) for name in (*always, *sorted(settings.model_fields_set))}
-    elsewhere = dict.fromkeys(("config", "out", "storage", "study", "ray", "quiet", "json"))
+    elsewhere = dict.fromkeys(("config", "set", "out", "storage", "study", "ray", "quiet", "json"))
     return command_line("tune", add_options, vars(options) | elsewhere | fixed)
 
 
@@ -184,7 +184,7 @@ def _training(options: argparse.Namespace) -> str:
 
     same = {name: value for name, value in vars(options).items() if name not in CFNSettings.model_fields}
     # The workers of a search are not those of one training, which are for partitions.
-    here = {"config": options.out / _BEST, "out": "model", "quiet": None, "json": None, "workers": None, "ray": None}
+    here = dict.fromkeys(("set", "quiet", "json", "workers", "ray")) | {"config": options.out / _BEST, "out": "model"}
     return command_line("train", train.add_options, same | here)
 
 

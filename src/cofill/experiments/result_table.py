@@ -47,12 +47,6 @@ class Table:
         names = [self.columns[at].name for at in filled]
         return names, [[self.columns[at].shown(row[at]) for at in filled] for row in self.rows]
 
-    def leading_words(self) -> int:
-        """The number of shown columns, from the left, that label the rows."""
-        shown = [at for at in range(len(self.columns)) if any(row[at] is not None for row in self.rows)]
-        words = [all(isinstance(row[at], str) for row in self.rows) for at in shown]
-        return words.index(False) if False in words else len(words)
-
     def markdown(self) -> str:
         names, rows = self.shown()
         numeric = [
