@@ -32,10 +32,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cofill.experiments.source_code import code_of
 
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.errors import CofillError
-from cofill.experiments.source_code import code_of
 from cofill.files import replacing
 from peer_libraries import measuring, problems
 from peer_libraries.catalogue import LIBRARIES, OWN, PEERS

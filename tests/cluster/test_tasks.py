@@ -13,9 +13,8 @@ from cofill.data.datasets.world import make_world
 from cofill.data.described import SideInformation
 from cofill.data.ratings import Ratings
 from cofill.errors import ClusterError, SettingsError
-from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.missing_runs import finish
-from cofill.experiments.runs import Part, Run, Store
+from cofill.experiments.reproducing import finish
+from cofill.experiments.runs import ExperimentData, Part, Run, Store
 from cofill.tuning.study import absolute_url, check_within_reach
 from cofill.workers import Outcome, map_unordered
 from tests.cluster.conftest import members

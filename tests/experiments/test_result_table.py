@@ -2,7 +2,7 @@
 
 from cofill.evaluation import Interval
 from cofill.experiments import paper
-from cofill.experiments.result_table import Column, Table
+from cofill.experiments.plan import Column, Table
 
 TABLE = Table(
     "Some",

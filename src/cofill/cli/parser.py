@@ -62,7 +62,8 @@ class _Parser(argparse.ArgumentParser):
     """Options of rare groups that --help shows all the same."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, "formatter_class": _Formatter} | settings)
+        usual: dict[str, Any] = {"allow_abbrev": False, "formatter_class": _Formatter}
+        super().__init__(**usual | settings)
 
     def _rare_options(self) -> list[argparse.Action]:
         rare = (group for group in self._action_groups if group.title in _RARE)

@@ -32,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="splits to average over (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="a quick look: few epochs, small models, few splits")
+    parser.add_argument("--fresh", action="store_true", help="do all runs again, also those that are finished")
     parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these algorithms, such as V-CFN "ALS-WR"')
     parser.add_argument(
         "--workers", type=count, metavar="N",
@@ -62,10 +63,9 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.experiments.experiment_data import ExperimentData
     from cofill.experiments.plan import Plan
-    from cofill.experiments.reproducing import outdated, refuse_other_data, reproduce, write_result
-    from cofill.experiments.runs import Store
+    from cofill.experiments.reproducing import of_other_versions, refuse_other_data, reproduce, write_result
+    from cofill.experiments.runs import ExperimentData, Store
     from cofill.workers import orderly_termination
 
     published = _published(options.ratings)
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         dataset=published or Path(options.ratings).name.partition(".")[0],
         data=ExperimentData.of(published, ratings, side),
         splits=options.folds or (chosen.quick_splits if options.quick else chosen.splits),
-        store=Store(options.out / "runs"),
+        store=Store(options.out / "runs", fresh=options.fresh),
         quick=options.quick,
         only=tuple(options.only) if options.only else None,
         published=published,
@@ -82,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
     refuse_other_data(folder, chosen, plan)
     if not options.quiet:
         note(f"{chosen.title}: {plan.dataset}, {len(ratings):,} ratings")
-    if stale := outdated(chosen, plan):
-        note(f"{stale} finished runs are of other code than this, and are run again")
+    if others := of_other_versions(chosen, plan):
+        note(f"{others} finished runs are of another version or commit; --fresh runs them again")
     with note_if_stopped("the same command goes on where this one stopped"), orderly_termination():
         result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray)
     found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _command(options: argparse.Namespace, splits: int) -> str:
     """The command that gives the same result, whatever is already in the store."""
-    beside_the_point = dict.fromkeys(("only", "workers", "ray", "out", "quiet", "json"))
+    beside_the_point = dict.fromkeys(("only", "fresh", "workers", "ray", "out", "quiet", "json"))
     return command_line("reproduce", add_options, vars(options) | {"folds": splits} | beside_the_point)
 
 

@@ -134,11 +134,11 @@ def _goal(options: argparse.Namespace, ratings: "Ratings", settings: CFNSettings
 def _planned(
     goal: "GoalName", ratings: "Ratings", side: "SideInformation", settings: CFNSettings, options: argparse.Namespace
 ) -> "tuple[SearchData, Plan]":
-    from cofill.tuning.search_data import SearchData
+    from cofill.tuning.search_data import SearchData, ValidationBy
     from cofill.tuning.study import Plan
 
     data = SearchData.of(ratings, side.items, side.users)
-    by = options.validation_by or "random"
+    by: ValidationBy = options.validation_by or "random"
     if goal == "ndcg":
         data.check_for_lists(settings, by)
     elif settings.orientation == "both":

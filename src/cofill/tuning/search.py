@@ -206,7 +206,7 @@ class Objective:
         settings = self._plan.list_settings(trial.params)
         if self._plan.validation_by == "random":  # which asks for lists without order
             settings = settings.changed({"list_goal": "any"})
-        about = {"user_features": self._data.users, "item_features": self._data.items}
+        about: dict[str, Any] = {"user_features": self._data.users, "item_features": self._data.items}
         model = ListModel(settings).fit(self._train, **about, progress=self._check)
         return evaluate_ranking(model, self._validation, n=LIST_LENGTH, cutoffs=(), report=self._check).ndcg
 

@@ -1,6 +1,5 @@
 """The ratings or interactions of a search, with side information: what every trial is trained and validated on."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -8,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import fingerprint
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
@@ -51,7 +51,7 @@ class SearchData:
         return (items, users) if settings.orientation == "item" else (users, items)
 
     def has_row_features(self, settings: CFNSettings) -> bool:
-        return self.sides(settings)[0].trained.shape[1] > 0
+        return bool(self.sides(settings)[0].trained.shape[1])
 
     def portion(self, settings: CFNSettings) -> Portion:
         """The keys by which a network draws: those of a fit."""
@@ -104,17 +104,20 @@ class SearchData:
     def fingerprint(self) -> str:
         """The same for the same ratings, times and features, whatever file they came from."""
         ratings = self.ratings
-        digest = hashlib.sha256(repr((type(ratings).__name__, ratings.scale)).encode())
-        arrays = [ratings.users.keys(), ratings.items.keys(), ratings.user_index, ratings.item_index, ratings.values]
+        about: list[Any] = [type(ratings).__name__, ratings.scale]
+        arrays: list[npt.NDArray[Any]] = [
+            ratings.users.keys(),
+            ratings.items.keys(),
+            ratings.user_index,
+            ratings.item_index,
+            ratings.values,
+        ]
         arrays += [] if ratings.times is None else [ratings.times]
         for features in (self.users, self.items):
             if features is not None:
-                digest.update(json.dumps(features.card(), sort_keys=True).encode())
+                about.append(features.card())
                 arrays += [features.ids.keys(), *features.arrays().values()]
-        for array in arrays:
-            digest.update(f"{array.dtype}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:16]
+        return fingerprint(json.dumps(about), arrays)
 
 
 def _differ(values: npt.NDArray[Any]) -> bool:

@@ -108,7 +108,6 @@ def _validation(history: Sequence[EpochRecord]) -> Markup:
         x="epoch",
         y="validation RMSE (points of the rating scale)",
         mark=Mark(epoch, best, f"best: {best:.4f} in epoch {epoch}"),
-        whole_x=True,
     )
 
 
@@ -117,7 +116,7 @@ def _losses(phases: Mapping[str, Sequence[EpochRecord]]) -> Markup:
         Series(name, [record.epoch for record in records], [record.loss for record in records])
         for name, records in phases.items()
     ]
-    return curves("The training loss by epoch.", series, x="epoch", y="loss (scaled, squared)", whole_x=True)
+    return curves("The training loss by epoch.", series, x="epoch", y="loss (scaled, squared)")
 
 
 def settings_section(subject: Subject) -> Markup:
