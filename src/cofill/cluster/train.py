@@ -49,7 +49,7 @@ from cofill.models.persistence import (
     write_shared,
 )
 from cofill.models.rng import Portion
-from cofill.progress import Forecast, Progress, Step, unseen
+from cofill.progress import Progress, Step, unseen
 
 # Bytes of a shard of the model, about, so that a part of it can be loaded with little memory.
 _SHARD_BYTES = 512_000_000
@@ -277,7 +277,6 @@ def fit_together(
         model.user_features, model.item_features = partition.about_rows, partition.about_columns
         model.item_attributes = _attributes_of_columns(partition, shard, exchange)
     features = partition.row_features(), shard.column_features
-    progress = Forecast(progress)
     model.learn_portion(known, partition.scale, features, portion, progress, checkpoint, resume=resume)
     decay = _decay(shard, model.settings.half_life, exchange)
     if by_item:

@@ -14,7 +14,7 @@ from cofill.errors import CofillError, Remedy, SettingsError
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
 from cofill.experiments.runs import ExperimentData, Record, Run, Store, version
 from cofill.files import json_of, replacing
-from cofill.progress import Forecast, Step, shown
+from cofill.progress import Step, shown
 from cofill.workers import Work, map_unordered, problem_of
 
 QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."
@@ -244,7 +244,7 @@ def experiment_progress(what: str, quiet: bool = False) -> Iterator[Callable[[in
     with shown(quiet) as progress:
 
         def begin(runs: int, finished: int) -> Watch:
-            tell, done = Forecast(progress), finished
+            done = finished
             shares: dict[str, Event] = {}
 
             def watch(event: Event) -> None:
@@ -256,7 +256,7 @@ def experiment_progress(what: str, quiet: bool = False) -> Iterator[Callable[[in
                 running = ", ".join(f"{one.run.label} {one.share:.0%}" for one in shares.values())
                 text = f"{done} of {runs} runs" + (f"  now {running}" if running else "")
                 completed = done + sum(one.share for one in shares.values())
-                tell(Step(what, completed, runs, completed / runs, text=text, logged=event.record is not None))
+                progress(Step(what, completed, runs, completed / runs, text=text, logged=event.record is not None))
 
             return watch
 

@@ -16,7 +16,7 @@ from cofill.interrupts import postponed
 from cofill.models.bias_models import ListModel
 from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
 from cofill.models.observed import KnownRatings
-from cofill.progress import Forecast, Step, shown
+from cofill.progress import Step, shown
 from cofill.tuning.genetic import GeneticSampler
 from cofill.tuning.search_data import LIST_LENGTH, SearchData
 from cofill.tuning.study import (
@@ -114,7 +114,6 @@ def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
         return
     last = -1
     with shown() as progress:
-        progress = Forecast(progress)
 
         def watch(standing: Standing) -> None:
             nonlocal last
