@@ -30,6 +30,9 @@ COMMANDS = {
     "demo": "make a world of films, train on it, and write a report",
 }
 
+_OF_SEVERAL = {"export": "live", "export-ratings": "live", "keys": "live"}
+"""Commands that share a module, where their functions are called add_NAME and run_NAME."""
+
 _EPILOG = """\
 first steps:
   cofill train ratings.csv --out model        learn from a file with user, item, rating
@@ -151,9 +154,10 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == called:
-            module = import_module(f"cofill.cli.{name.replace('-', '_')}")
-            module.add_options(command)
+            own = name.replace("-", "_")
+            module = import_module(f"cofill.cli.{_OF_SEVERAL.get(name, own)}")
+            getattr(module, f"add_{own}" if name in _OF_SEVERAL else "add_options")(command)
             command.common = getattr(module, "COMMON", ())
             command.offer_all_help()
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=getattr(module, f"run_{own}" if name in _OF_SEVERAL else "run"))
     return parser
