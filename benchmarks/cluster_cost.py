@@ -21,12 +21,13 @@ from typing import Any
 from cofill.cli.options import SHAPES
 from cofill.cluster.checkpoint import ShardedCheckpoint
 from cofill.cluster.comm import run_team
-from cofill.cluster.train import own_columns, shard_of, train_partition
+from cofill.cluster.train import shard_of, train_partition
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition, write_partition
-from cofill.exchange import Exchange, total
+from cofill.exchange import Exchange
 from cofill.memory import data_size, peak_bytes
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 from cofill.progress import Progress, Step, unseen
@@ -148,8 +149,8 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
     if not settings.threads:
         settings = settings.changed({"threads": arguments["threads"]})
     partition = Partition.open(Path(arguments["partition"]))
-    shard = shard_of(partition, exchange)
-    columns = int(total(exchange, len(shard.columns))[0])
+    shard, own = shard_of(partition, exchange)
+    columns = int(partition.columns_by_bucket.sum())
     portion = Portion(partition.rows.keys(), shard.columns.keys(), columns, exchange)
     known = KnownRatings(shard.by_row, shard.by_column)
     spent: list[dict[str, float]] = []
@@ -181,12 +182,13 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
             log / "checkpoint",
             run="benchmark",
             seconds=0.0,
-            columns=own_columns(shard, exchange),
+            columns=own,
             exchange=exchange,
         )
     model = CFN(settings)
     about = partition.row_features(), shard.column_features
-    model.learn_portion(known, partition.scale, about, portion, heard, checkpoint, resume=bool(arguments["resume"]))
+    matrix = Matrix(known, partition.scale, *about, portion)
+    model.learn_portion(matrix, heard, checkpoint, resume=bool(arguments["resume"]))
     minibatches = -(-int((portion.row_counts(shard.by_row) > 0).sum()) // settings.batch)
     return {"epochs": spent, "minibatches": minibatches, "peak_bytes": peak_bytes()}
 

@@ -65,7 +65,7 @@ def test_refusals(refused: Callable[..., str], run: Run, world: Path, tmp_path: 
     assert "neither a file nor a data set" in refused("partition", "nothing", "--out", out)
     assert "there is no such file" in refused("partition", tmp_path / "no.csv", "--out", out)
     assert "at least 1" in refused("partition", ratings, "--out", out, "--buckets", "0", code=2)
-    assert "from 1 to 65536 with --buckets 256" in refused("partition", ratings, "--out", out, "--buckets", "99999")
+    assert "from 1 to 65536 with buckets=256" in refused("partition", ratings, "--out", out, "--buckets", "99999")
     assert "without a Parquet file" in refused("partition", tmp_path, "--out", out)
     assert not out.exists()
     assert run("partition", ratings, "--out", out, "--buckets", 2, "--quiet").code == 0

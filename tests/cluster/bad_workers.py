@@ -11,16 +11,13 @@ from cofill.errors import DataError
 from cofill.workers import StoppedError, Work
 
 
-def begin_lists(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """In the place of those who make lists: kill themselves."""
-    return lambda task: os.kill(os.getpid(), signal.SIGKILL)
-
-
-def begin_predictions(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """In the place of those who predict: refuse."""
+def begin(work: Work, shared: bytes) -> Callable[[Any], Any]:
+    """In the place of those who make lists and predict: they kill themselves, or refuse."""
 
     def do(task: Any) -> None:
-        raise DataError("no good at it,\n ask another")
+        if "pairs" in task:
+            raise DataError("no good at it,\n ask another")
+        os.kill(os.getpid(), signal.SIGKILL)
 
     return do
 

@@ -1,7 +1,7 @@
-"""Ray clusters for the tests: two nodes of this machine, on loopback or the machine's address.
+"""A Ray cluster for the tests: two nodes of this machine with two places each.
 
-One takes some seconds to start: each process of tests starts at most one of each kind.
-Joining it is quick; `joined` and `narrow` do it once for a module.
+It takes some seconds to start: each process of tests starts at most one. Joining it is quick; `joined` does it once
+for a module.
 """
 
 import os
@@ -40,9 +40,9 @@ def _environment(**wanted: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@contextmanager
-def _nodes(cpus: int) -> Iterator[Any]:
-    """Two nodes with so many places each."""
+@pytest.fixture(scope="session")
+def ray_nodes() -> Iterator[Any]:
+    """The cluster itself, to which nodes can be added and from which they can be taken."""
     with _environment(**dict([_MARK]), **SETTINGS_OF_OUR_OWN):
         from ray.cluster_utils import Cluster
 
@@ -53,19 +53,12 @@ def _nodes(cpus: int) -> Iterator[Any]:
         folder = tempfile.mkdtemp(prefix="cofill-ray-", dir="/tmp")  # short: there are sockets in it
         cluster: Any = Cluster()
         try:
-            cluster.add_node(num_cpus=cpus, include_dashboard=False, temp_dir=folder)
-            cluster.add_node(num_cpus=cpus)
+            cluster.add_node(num_cpus=2, include_dashboard=False, temp_dir=folder)
+            cluster.add_node(num_cpus=2)
             yield cluster
         finally:
             cluster.shutdown()
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def ray_nodes() -> Iterator[Any]:
-    """The cluster itself, to which nodes can be added and from which they can be taken."""
-    with _nodes(4) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -79,20 +72,6 @@ def joined(ray_cluster: str) -> Iterator[str]:
     """The same, with this process joined to it for the whole module."""
     with ray_session(ray_cluster, cpus=1):
         yield ray_cluster
-
-
-@pytest.fixture(scope="session")
-def narrow_cluster() -> Iterator[str]:
-    """The address of a cluster whose two nodes have one place each: as many workers at once as there are nodes."""
-    with _nodes(1) as cluster:
-        yield str(cluster.address)
-
-
-@pytest.fixture(scope="module")
-def narrow(narrow_cluster: str) -> Iterator[str]:
-    """The same, with this process joined to it for the whole module."""
-    with ray_session(narrow_cluster, cpus=1):
-        yield narrow_cluster
 
 
 def members() -> set[int]:

@@ -24,9 +24,9 @@ def weights_of(columns: range) -> Weights:
     }
 
 
-def checkpoint_of(folder: Path, exchange: Played, ends: list[int]) -> tuple[ShardedCheckpoint, range]:
+def checkpoint_of(folder: Path, exchange: Played, ends: list[int], run: str = "run") -> tuple[ShardedCheckpoint, range]:
     columns = range(ends[exchange.rank], ends[exchange.rank + 1])
-    return ShardedCheckpoint(folder, run="run", seconds=0.0, columns=columns, exchange=exchange), columns
+    return ShardedCheckpoint(folder, run=run, seconds=0.0, columns=columns, exchange=exchange), columns
 
 
 def save(folder: Path, ends: list[int]) -> None:
@@ -39,9 +39,9 @@ def save(folder: Path, ends: list[int]) -> None:
     together(len(ends) - 1, work)
 
 
-def load(folder: Path, ends: list[int]) -> list[tuple[range, Any]]:
+def load(folder: Path, ends: list[int], run: str = "run") -> list[tuple[range, Any]]:
     def work(exchange: Played) -> tuple[range, Any]:
-        checkpoint, columns = checkpoint_of(folder, exchange, ends)
+        checkpoint, columns = checkpoint_of(folder, exchange, ends, run)
         return columns, checkpoint.load()
 
     return together(len(ends) - 1, work)
@@ -59,11 +59,13 @@ def test_every_worker_gets_its_columns_back(tmp_path: Path, before: list[int], n
             np.testing.assert_array_equal(weights[name], weight)
 
 
-def test_a_shard_that_is_not_what_was_written_is_told(tmp_path: Path) -> None:
+def test_a_shard_that_is_not_what_was_written_and_another_run_are_told(tmp_path: Path) -> None:
     save(tmp_path, [0, 4, 10])
-    first, second = sorted(tmp_path.glob("*/shard-*"))
+    with pytest.raises(CheckpointError, match="belongs to other ratings"):
+        load(tmp_path, [0, 3, 10], "another run")
+    first, second = sorted(tmp_path.glob("*/*.safetensors"))
     second.write_bytes(first.read_bytes())
-    with pytest.raises(CheckpointError, match=r"bytes, and .* were written\); remove it or train without resume=True"):
+    with pytest.raises(CheckpointError, match=r"worker 2 has 4 columns and not 6\); remove it or train"):
         load(tmp_path, [0, 10])
 
 
@@ -71,6 +73,5 @@ def test_drafts_of_workers_that_were_killed_are_removed(tmp_path: Path) -> None:
     (tmp_path / "000007").mkdir()
     (tmp_path / "000007" / ".tmpaB3xY9").touch()
     save(tmp_path, [0, 4, 10])
-    assert sorted(path.name for path in tmp_path.rglob("*")) == [
-        "000002", "checkpoint.json", "shard-0.safetensors", "shard-1.safetensors", "shared.safetensors",
-    ]  # fmt: skip
+    left = ["0.safetensors", "000002", "1.safetensors", "checkpoint.json"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == left

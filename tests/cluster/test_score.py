@@ -24,7 +24,6 @@ from cofill.cluster.score import (
     Division,
     ModelOutline,
     ModelParts,
-    Part,
     PartFolder,
     Range,
     cut_by_person,
@@ -40,12 +39,14 @@ from cofill.data.splits import random_split, strong_generalisation_split
 from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.models.bias_models import ListModel
+from cofill.models.lists.rules import Rules
 from cofill.models.recommender import Recommender
 from tests.cluster.conftest import members
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess
 
 USERS, ITEMS = 90, 50
+HERE = Division(None, 3)  # tasks in processes of this machine; on Ray they are the same
 
 
 @pytest.fixture(scope="module")
@@ -133,22 +134,6 @@ def test_all_people_are_cut_into_ranges(outline: ModelOutline, tasks: int) -> No
     assert max(one.last - one.first for one in ranges) - min(one.last - one.first for one in ranges) <= 1
 
 
-def test_a_part_that_was_altered_is_made_again(tmp_path: Path) -> None:
-    folder, path = PartFolder(tmp_path, "lists", {"n": 10}), tmp_path / "part-00000.parquet"
-    folder.ranges(lambda: [Range(0, 9)])
-    pl.DataFrame({"user": [1, 2, 3]}).write_parquet(path)
-    part = Part.of(path, Range(0, 9))
-    assert (part.name, part.rows) == ("part-00000.parquet", 3)
-    folder.finish([part])
-    assert folder.ranges(lambda: []) == [Range(0, 9)]
-    assert path.exists()
-    folder.finish([part])
-    content = path.read_bytes()
-    path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
-    assert folder.ranges(lambda: []) == [Range(0, 9)]
-    assert not path.exists()
-
-
 def test_folders_that_are_somebody_elses_are_refused(tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("dear diary", encoding="utf-8")
     folder = PartFolder(tmp_path, "lists", {"n": 10})
@@ -161,7 +146,7 @@ def test_folders_that_are_somebody_elses_are_refused(tmp_path: Path) -> None:
     assert folder.ranges(lambda: [Range(0, 2)]) == [Range(0, 1)]  # those of the run before
     with pytest.raises(DataError, match=r"another question .another n.*out=\.\.\., or remove"):
         PartFolder(tmp_path, "lists", {"n": 5}).ranges(lambda: [])
-    (tmp_path / "lists.begun.json").write_text("{", encoding="utf-8")
+    (tmp_path / "lists.json").write_text("{", encoding="utf-8")
     with pytest.raises(DataError, match="truncated or altered"):
         folder.ranges(lambda: [])
 
@@ -192,14 +177,28 @@ def test_what_is_refused_before_any_work(
     assert not (tmp_path / "o").exists()
 
 
-# On Ray
+# What tasks come to
 
 
-def test_everybodys_lists_are_those_of_one_process_and_made_once(
-    narrow: str, model: Path, outline: ModelOutline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_everybodys_lists_are_those_of_one_process(model: Path, outline: ModelOutline, tmp_path: Path) -> None:
+    """Parts that are there and whole are not made again."""
+    out = tmp_path / "lists"
+    question: Rules = {"min_ratings": 3, "at_most": {"genres": 3}}
+    for kept in (0, 3, 1):
+        assert recommend_everybody(outline, out, HERE, n=5, rules=question).kept == kept
+        same_rows(rows_in(out), lists_here(model, n=5, **question), ["score", "rating"])
+        if kept == 3:
+            (out / "part-00001.parquet").unlink()
+            content = (out / "part-00002.parquet").read_bytes()
+            (out / "part-00002.parquet").write_bytes(content[:100] + bytes([content[100] ^ 255]) + content[101:])
+
+
+@pytest.mark.slow
+def test_everybodys_lists_on_ray_are_made_once(
+    joined: str, model: Path, outline: ModelOutline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "lists"
-    words = ["recommend", model, "--all", "--ray", narrow, "--out", out, "-n", 5, "--tasks", 5, "--min-ratings", 3]
+    words = ["recommend", model, "--all", "--ray", joined, "--out", out, "-n", 5, "--tasks", 5, "--min-ratings", 3]
     command = [*map(str, words), "--at-most", "genres=3", "--json"]
 
     def run() -> dict[str, Any]:
@@ -218,15 +217,10 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
     assert (manifest["people"], manifest["rows"]) == (outline.users, len(expected))
     assert manifest["question"]["model"] == outline.digest
 
-    before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
     (out / "part-00001.parquet").write_bytes(b"PAR1")
     (out / "part-00003.parquet").unlink()
-    content = (out / "part-00004.parquet").read_bytes()
-    (out / "part-00004.parquet").write_bytes(content[:100] + bytes([content[100] ^ 255]) + content[101:])
-    assert run()["kept"] == 2
+    assert run()["kept"] == 3
     same_rows(rows_in(out), expected, ["score", "rating"])
-    after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    assert {name for name in before if before[name] == after[name]} == {"part-00000.parquet", "part-00002.parquet"}
 
     for change in (("-n", "6"), ("--rank-by", "rating"), ("--exclude", "3"), ("--include-known",)):
         assert main([*command, *change]) == 1
@@ -234,18 +228,14 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
     assert sorted(path.name for path in out.glob("*.json")) == ["lists.json"]
 
 
-@pytest.mark.slow
 def test_predictions_are_those_of_one_process(
-    narrow: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, outline: ModelOutline, test_part: Ratings, tmp_path: Path
 ) -> None:
     users, items = test_part.users.array()[test_part.user_index], test_part.items.array()[test_part.item_index]
     shuffled = np.random.default_rng(0).permutation(len(users))
     pairs = pl.DataFrame({"user": users[shuffled], "item": items[shuffled]})
-    pairs.write_csv(tmp_path / "pairs.csv")
     out = tmp_path / "predictions"
-    words = ("predict", model, tmp_path / "pairs.csv", "--ray", narrow, "--out", out, "--interval", "--tasks", 4)
-    assert main([str(word) for word in words]) == 0
-    assert "Predictions written" in capsys.readouterr().out
+    assert predict_pairs(outline, pairs, out, HERE, with_interval=True).rows == len(pairs)
     expected = Recommender.load(model).predict((pairs["user"], pairs["item"]), with_interval=True)
     columns = {"rating": expected.ratings, "low": expected.low, "high": expected.high}
     found = rows_in(out)
@@ -257,11 +247,23 @@ def test_predictions_are_those_of_one_process(
 
 
 @pytest.mark.slow
-def test_measures_are_those_of_one_process(narrow: str, model: Path, outline: ModelOutline, test_part: Ratings) -> None:
+def test_predict_and_evaluate_on_ray(
+    joined: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test_part.write(tmp_path / "test.csv")
+    words = ["predict", model, tmp_path / "test.csv", "--ray", joined, "--out", tmp_path / "out", "--interval"]
+    assert main([*map(str, words), "--tasks", "2"]) == 0
+    assert "Predictions written" in capsys.readouterr().out
+    words = ["evaluate", model, tmp_path / "test.csv", "--ray", joined, "--tasks", 2, "--json"]
+    assert main([*map(str, words)]) == 0
+    expected = evaluate(Recommender.load(model), test_part).rmse
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_measures_are_those_of_one_process(model: Path, outline: ModelOutline, test_part: Ratings) -> None:
     shares: list[float] = []
-    found = evaluate_on_cluster(
-        outline, test_part, Division(narrow, 3), lists=ListQuestion(("list", "rating")), report=shares.append
-    )
+    question = ListQuestion(("list", "rating"))
+    found = evaluate_on_cluster(outline, test_part, HERE, lists=question, report=shares.append)
     here = Recommender.load(model)
     assert found.ratings is not None
     close(found.ratings.as_json(), evaluate(here, test_part, intervals=True).as_json())
@@ -271,10 +273,7 @@ def test_measures_are_those_of_one_process(narrow: str, model: Path, outline: Mo
     assert shares[-1] == 1.0
 
 
-@pytest.mark.slow
-def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
-    narrow: str, ratings: Ratings, tmp_path: Path
-) -> None:
+def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(ratings: Ratings, tmp_path: Path) -> None:
     def named(part: Ratings) -> Interactions:
         users, items = part.users.array()[part.user_index], part.items.array()[part.item_index]
         return Interactions.read(pl.DataFrame({"user": [f"u{one}" for one in users], "item": items}))
@@ -283,9 +282,7 @@ def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
     here = ListModel(list_rank=8).fit(train)
     here.save(tmp_path / "model")
     question = ListQuestion(n=7, fold_in=fold_in)
-    found = evaluate_on_cluster(
-        ModelOutline(tmp_path / "model"), test, Division(narrow, 2), errors=False, lists=question
-    )
+    found = evaluate_on_cluster(ModelOutline(tmp_path / "model"), test, HERE, errors=False, lists=question)
     assert found.ratings is None
     close(found.rankings["list"].as_json(), evaluate_newcomers(here, fold_in, test, n=7).as_json())
 
@@ -315,7 +312,7 @@ def test_a_model_that_was_replaced_meanwhile_is_not_asked(model: Path, outline: 
 
 @pytest.mark.slow
 def test_a_task_whose_worker_is_killed_is_done_by_another(
-    narrow: str, model: Path, outline: ModelOutline, tmp_path: Path
+    joined: str, model: Path, outline: ModelOutline, tmp_path: Path
 ) -> None:
     killed: list[int] = []
 
@@ -324,7 +321,7 @@ def test_a_task_whose_worker_is_killed_is_done_by_another(
             killed.append(there.pop())
             os.kill(killed[-1], signal.SIGKILL)
 
-    found = recommend_everybody(outline, tmp_path / "lists", Division(narrow, 8), report=report)
+    found = recommend_everybody(outline, tmp_path / "lists", Division(joined, 8), report=report)
     assert killed
     assert found.parts == 8
     same_rows(rows_in(tmp_path / "lists"), lists_here(model), ["score", "rating"])
@@ -333,26 +330,26 @@ def test_a_task_whose_worker_is_killed_is_done_by_another(
 
 @pytest.mark.slow
 def test_a_task_that_kills_every_worker_ends_all(
-    narrow: str, outline: ModelOutline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    joined: str, outline: ModelOutline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(score, "__name__", "tests.cluster.bad_workers")  # where the workers look for what to do
     with pytest.raises(ClusterError, match=r"task 1 of 1: .*the same command goes on"):
-        recommend_everybody(outline, tmp_path / "lists", Division(narrow, 1))
-    with pytest.raises(ClusterError, match=r"a task takes 64 cores.*has 1"):
-        recommend_everybody(outline, tmp_path / "more", Division(narrow, 1, cores=64))
+        recommend_everybody(outline, tmp_path / "lists", Division(joined, 1))
+    with pytest.raises(ClusterError, match=r"a task takes 64 cores.*has 2"):
+        recommend_everybody(outline, tmp_path / "more", Division(joined, 1, cores=64))
     pairs = pl.DataFrame({"user": [1], "item": [1]})
     with pytest.raises(CofillError, match="no good at it"):
-        predict_pairs(outline, pairs, tmp_path / "predictions", Division(narrow, 1))
+        predict_pairs(outline, pairs, tmp_path / "predictions", Division(joined, 1))
     assert not (tmp_path / "more").exists()
-    assert (tmp_path / "lists" / "lists.begun.json").exists()
+    assert "parts" not in json.loads((tmp_path / "lists" / "lists.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
 def test_a_command_that_was_killed_goes_on_where_it_was(
-    narrow: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    joined: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "lists"
-    words = ["recommend", str(model), "--all", "--ray", narrow, "--out", str(out), "--tasks", "15", "--json"]
+    words = ["recommend", str(model), "--all", "--ray", joined, "--out", str(out), "--tasks", "15", "--json"]
     # A copy of the model on the way would be another question: the digest is that of its content.
     copied = [*words[:1], str(shutil.copytree(model, tmp_path / "copy")), *words[2:]]
     command = WarmProcess(copied, cwd=tmp_path)
@@ -360,7 +357,6 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
     command.kill()
     command.wait()
     wait_until(lambda: not members(), "the end of the workers of a driver that is gone")
-    assert not (out / "lists.json").exists()
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["parts"] == 15

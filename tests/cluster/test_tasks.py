@@ -10,11 +10,7 @@ import pytest
 from cofill import workers
 from cofill.cluster.session import workplace
 from cofill.data.datasets.world import make_world
-from cofill.data.described import SideInformation
-from cofill.data.ratings import Ratings
 from cofill.errors import ClusterError, SettingsError
-from cofill.experiments.reproducing import finish
-from cofill.experiments.runs import ExperimentData, Part, Run, Store
 from cofill.tuning.study import absolute_url, check_within_reach
 from cofill.workers import Outcome, map_unordered
 from tests.cluster.conftest import members
@@ -31,7 +27,7 @@ def outcomes_of(tasks: list[dict[str, Any]], **how: Any) -> list[Outcome]:
         return sorted(outcomes, key=lambda one: one.task)
 
 
-def test_tasks_on_ray_come_to_what_they_come_to_here(narrow: str, tmp_path: Path) -> None:
+def test_tasks_on_ray_come_to_what_they_come_to_here(joined: str, tmp_path: Path) -> None:
     tasks: list[dict[str, Any]] = [
         {"do": "add", "numbers": [1, 2]},
         {"do": "refuse"},
@@ -47,7 +43,7 @@ def test_tasks_on_ray_come_to_what_they_come_to_here(narrow: str, tmp_path: Path
     assert [one.killed for one in found] == [False] * 4 + [True]
 
 
-def test_a_task_that_is_stopped_can_end_in_order(narrow: str, tmp_path: Path) -> None:
+def test_a_task_that_is_stopped_can_end_in_order(joined: str, tmp_path: Path) -> None:
     class Enough(Exception):
         pass
 
@@ -62,12 +58,12 @@ def test_a_task_that_is_stopped_can_end_in_order(narrow: str, tmp_path: Path) ->
     wait_until(lambda: not members(), "the end of the worker")
 
 
-def test_what_cannot_work_is_told(narrow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ClusterError, match=r"a task takes 64 cores.*has 1"):
+def test_what_cannot_work_is_told(joined: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClusterError, match=r"a task takes 64 cores.*has 2"):
         outcomes_of([{"do": "threads"}], threads=64)
     with (
         socket.create_server(("127.0.0.1", 0)) as other,
-        pytest.raises(ClusterError, match=rf"works on the Ray cluster at {narrow}, not at .*; leave it first"),
+        pytest.raises(ClusterError, match=rf"works on the Ray cluster at {joined}, not at .*; leave it first"),
         workplace(f"127.0.0.1:{other.getsockname()[1]}"),
     ):
         pass
@@ -75,14 +71,14 @@ def test_what_cannot_work_is_told(narrow: str, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ClusterError, match=r"has cofill .*, and this one 7\.0; install the same on all"):
         outcomes_of([{"do": "threads"}])
     with pytest.raises(SettingsError, match=r"give storage='postgresql://"):
-        check_within_reach("sqlite:///study.db", narrow)
+        check_within_reach("sqlite:///study.db", joined)
     check_within_reach("sqlite:///study.db", "local")
     assert absolute_url("sqlite:///study.db") == f"sqlite:///{Path.cwd()}/study.db"
 
 
-def test_a_search_on_ray_with_postgresql(narrow_cluster: str, postgresql: str, tmp_path: Path) -> None:
+def test_a_search_on_ray_with_postgresql(ray_cluster: str, postgresql: str, tmp_path: Path) -> None:
     world = make_world(users=40, items=30, ratings=500, seed=1).write(tmp_path / "world")
-    words = ["tune", world / "ratings.csv", "--ray", narrow_cluster, "--storage", postgresql, "--out", tmp_path / "t"]
+    words = ["tune", world / "ratings.csv", "--ray", ray_cluster, "--storage", postgresql, "--out", tmp_path / "t"]
     words += ["--trials", 4, "--workers", 2, "--epochs", 2, "--hidden", 5, "--quiet", "--json"]
     done = run_warm([*map(str, words)], timeout=300)
     assert done.returncode == 0, done.stderr
@@ -93,11 +89,11 @@ def test_a_search_on_ray_with_postgresql(narrow_cluster: str, postgresql: str, t
     wait_until(lambda: not members(), "the end of the workers")
 
 
-def test_the_command_of_an_experiment_on_ray_finds_what_it_finds_without(narrow_cluster: str, tmp_path: Path) -> None:
+def test_the_command_of_an_experiment_on_ray_finds_what_it_finds_without(ray_cluster: str, tmp_path: Path) -> None:
     world = make_world(users=40, items=30, ratings=500, seed=1).write(tmp_path / "world")
     words = ["reproduce", "rmse", "--dataset", world / "ratings.csv", "--folds", 2, "--only", "fitted means", "--json"]
     found = []
-    for place in (["--ray", narrow_cluster], []):
+    for place in (["--ray", ray_cluster], []):
         out = tmp_path / ("ray" if place else "here")
         done = run_warm([*map(str, [*words, "--quiet", "--out", out, *place])], timeout=300)
         assert done.returncode == 0, done.stderr
@@ -105,23 +101,3 @@ def test_the_command_of_an_experiment_on_ray_finds_what_it_finds_without(narrow_
         found.append((row["algorithm"], row["RMSE"]["values"]))
     assert found == [("fitted means", pytest.approx(found[1][1], rel=1e-6))] * 2
     wait_until(lambda: not members(), "the end of the workers")
-
-
-def test_an_experiment_on_ray_finds_what_one_process_finds(narrow: str, tmp_path: Path) -> None:
-    ratings: Ratings = make_world(users=40, items=30, ratings=500, seed=1).ratings
-    data = ExperimentData(ratings, SideInformation(None, None))
-    kinds = {"means": {}, "als-wr": {"rank": 2, "iterations": 2}}
-    runs = [
-        Run(kind, "measure", kind, settings, Part("random", 0.8, seed), data.fingerprint(), None)
-        for kind, settings in kinds.items()
-        for seed in (0, 1)
-    ]
-    stores = {address: Store(tmp_path / str(number)) for number, address in enumerate((None, narrow))}
-    for address, store in stores.items():
-        finish(runs, data, store, watch=lambda event: None, ray=address)
-    for run in runs:
-        one, other = (store.find(run) for store in stores.values())
-        assert one is not None
-        assert other is not None
-        assert one["result"]["rmse"] == pytest.approx(other["result"]["rmse"], rel=1e-6)
-        assert one["result"]["ranking"]["ndcg"] == pytest.approx(other["result"]["ranking"]["ndcg"], rel=1e-6)

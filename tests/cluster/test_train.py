@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,91 +12,32 @@ import pytest
 
 from cofill import CFN, Cluster, Features, Ratings, load_dataset
 from cofill.cluster import train
-from cofill.cluster.comm import run_team
 from cofill.cluster.session import SETTINGS_OF_OUR_OWN
-from cofill.cluster.train import train_partition
+from cofill.cluster.train import train_partition, train_portion
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
-from cofill.errors import CheckpointError, SettingsError
+from cofill.errors import SettingsError
 from cofill.models.cfn.fit import SOLVE
 from cofill.models.persistence import Card, ShardCard, finish, read_card
+from cofill.progress import unseen
 from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
+from tests.models.several_processes import Played, together
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess, run_warm
 
 DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
-SMALL = {"hidden": 24, "epochs": 4, "patience": 2}
-CASES: dict[str, dict[str, Any]] = {
-    "mask": {"orientation": "item", "noise": "mask"},
-    "gaussian": {"orientation": "item", "noise": "gaussian"},
-    "salt and pepper": {"orientation": "item", "noise": "salt-and-pepper", "decoder": "network"},
-    "deep": {"orientation": "item", "hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2},
-    "user": {"orientation": "user"},
-    "user, half life": {"orientation": "user", "half_life": 100.0},
-    "user, network": {"orientation": "user", "decoder": "network", "noise": "gaussian"},
-    "paper": {"orientation": "item", "decoder": "network", "presence": 0.0, "output": "tanh"},
-    "no validation": {"orientation": "item", "validation": 0.0},
-    "no refit": {"orientation": "item", "refit": False},
+SMALL = {"hidden": 24, "epochs": 4, "patience": 2, "threads": 1, "list_goal": "any"}
+CASES: dict[str, tuple[int, dict[str, Any]]] = {
+    "item": (2, {"orientation": "item"}),
+    "deep": (3, {"hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}),
+    "paper": (2, {"decoder": "network", "presence": 0.0, "output": "tanh"}),
+    "user": (3, {"orientation": "user"}),
+    "user, half life": (2, {"orientation": "user", "half_life": 100.0}),
+    "item, half life": (2, {"orientation": "item", "half_life": 100.0}),
+    "few buckets": (4, {"orientation": "item"}),  # two of them: of four workers two have nothing
 }
-FEW_BUCKETS = "few buckets"  # two of them: of four workers two have nothing
-USUAL = ("mask", "deep", "user")
-
-
-@pytest.fixture(scope="module")
-def partitions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same small world with features, cut by people and by items; and one of only two buckets, without features."""
-    folder = tmp_path_factory.mktemp("partitions")
-    world = make_world(users=120, items=60, ratings=2_500, seed=3)
-    world.write(folder / "world")
-    films = Features.read(folder / "world" / "movies.csv", about="item")
-    people = Features.read(folder / "world" / "users.csv", about="user")
-    found = {}
-    for side in ("item", "user"):
-        found[side] = folder / side
-        write_partition(
-            world.ratings, found[side], buckets=16, orientation=side, item_features=films, user_features=people
-        )
-    found[FEW_BUCKETS] = folder / "few"
-    write_partition(world.ratings, found[FEW_BUCKETS], buckets=2)
-    return found
-
-
-@pytest.fixture(scope="module")
-def cases(partitions: dict[str, Path]) -> dict[str, tuple[str, dict[str, Any]]]:
-    found = {name: (str(partitions[settings["orientation"]]), SMALL | settings) for name, settings in CASES.items()}
-    return found | {FEW_BUCKETS: (str(partitions[FEW_BUCKETS]), SMALL)}
-
-
-def models_of(results: list[dict[str, Any]], folder: Path) -> dict[str, CFN]:
-    found = {}
-    for name in results[0]:
-        shards = [ShardCard.model_validate(card) for result in results for card in result[name]["shards"]]
-        finish(folder / name, Card.model_validate(results[0][name]["shared"]), shards)
-        found[name] = CFN.load(folder / name)
-    return found
-
-
-Train = Callable[[int, str], CFN]
-
-
-@pytest.fixture(scope="module")
-def trained(
-    joined: str, cases: dict[str, tuple[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
-) -> Train:
-    """The model of a case by so many workers. One team trains the usual cases, another one all the others."""
-
-    @cache
-    def team(workers: int, usual: bool) -> dict[str, CFN]:
-        folder = tmp_path_factory.mktemp(f"workers-{workers}")
-        arguments = {
-            "cases": {name: case for name, case in cases.items() if (name in USUAL) == usual},
-            "folder": str(folder),
-        }
-        program = "tests.cluster.training_programs:train_cases"
-        return models_of(run_team(program, arguments, workers=workers, address=joined, threads=1), folder)
-
-    return lambda workers, name: team(workers, name in USUAL)[name]
+"""How many workers, and settings."""
 
 
 def assert_same(one: CFN, other: CFN) -> None:
@@ -112,30 +51,29 @@ def assert_same(one: CFN, other: CFN) -> None:
     assert list(one.item_attributes.columns()) == list(other.item_attributes.columns())
 
 
-def slow_but(*quick: str, of: Iterable[str]) -> list[Any]:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in of]
+@pytest.mark.parametrize("name", CASES)
+def test_several_workers_train_what_one_process_trains(name: str, tmp_path: Path) -> None:
+    """Each on its shard of a partition with features, all played by threads; in one process without any partition."""
+    workers, changes = CASES[name]
+    settings = CFNSettings.of(SMALL | {"orientation": "item"} | changes)
+    world = make_world(users=120, items=60, ratings=2_500, seed=3)
+    world.write(tmp_path)
+    about: dict[str, Any] = {
+        "item_features": Features.read(tmp_path / "movies.csv", about="item"),
+        "user_features": Features.read(tmp_path / "users.csv", about="user"),
+    }
+    buckets, orientation = 2 if name == "few buckets" else 16, settings.orientation
+    assert orientation != "both"
+    partition = write_partition(world.ratings, tmp_path / "cut", buckets=buckets, orientation=orientation, **about)
 
+    def work(exchange: Played) -> dict[str, Any]:
+        arguments = {"partition": str(partition.folder), "out": str(tmp_path / "model"), "resume": False}
+        return train_portion(exchange, arguments | {"settings": settings.model_dump(exclude_unset=True)}, unseen)
 
-@pytest.mark.parametrize("name", slow_but(*USUAL, of=[*CASES, FEW_BUCKETS]))
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_so_many_workers_train_what_one_trains(trained: Train, name: str, workers: int) -> None:
-    assert_same(trained(1, name), trained(workers, name))
-
-
-@pytest.mark.parametrize("name", slow_but("mask", "user", of=["mask", "user", "paper"]))
-def test_one_worker_trains_what_fit_trains(
-    trained: Train, cases: dict[str, tuple[str, dict[str, Any]]], name: str
-) -> None:
-    """On the ratings as they come, in another order than that of the partition."""
-    from cofill.data.partition import Partition
-
-    partition, settings = cases[name]
-    data = Partition.open(partition)
-    users, items = data.read_features()
-    model = CFN(CFNSettings.of({"threads": 1} | settings)).fit(
-        data.read_ratings(), item_features=items, user_features=users
-    )
-    assert_same(model, trained(1, name))
+    results = together(workers, work)
+    shards = [ShardCard.model_validate(card) for result in results for card in result["shards"]]
+    finish(tmp_path / "model", Card.model_validate(results[0]["shared"]), shards)
+    assert_same(CFN(settings).fit(world.ratings, **about), CFN.load(tmp_path / "model"))
 
 
 # Disasters
@@ -174,7 +112,9 @@ def undisturbed(joined: str, tmp_path_factory: pytest.TempPathFactory) -> list[s
     return digests(folder / "model")
 
 
-@pytest.mark.parametrize("when", slow_but("in the middle of an epoch", of=TROUBLES))
+@pytest.mark.parametrize(
+    "when", [pytest.param(name, marks=[pytest.mark.slow] if at else []) for at, name in enumerate(TROUBLES)]
+)
 def test_a_killed_worker_costs_nothing_but_time(
     joined: str, cut: Path, undisturbed: list[str], when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,18 +181,6 @@ def of_session(leader: int) -> list[int]:
     return found
 
 
-def test_a_checkpoint_of_other_settings_is_refused(joined: str, cut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
-    (cut.parent / "trouble.json").write_text("{}")
-    model = cut.parent / "model"
-    folder = model / train.CHECKPOINT
-    folder.mkdir(parents=True)
-    document = {"format": 1, "run": "another", "number": 1, "shards": [], "state": {}}
-    (folder / "checkpoint.json").write_text(json.dumps(document))
-    with pytest.raises(CheckpointError, match="belongs to other ratings"):
-        train_partition(cut, model, CFNSettings.of(KILLED), workers=2, address=joined, resume=True)
-
-
 def test_from_python(joined: str, tmp_path: Path) -> None:
     world = make_world(users=60, items=40, ratings=900, seed=1)
     settings: dict[str, Any] = {"hidden": 8, "epochs": 2, "validation": 0.0, "threads": 1}
@@ -297,12 +225,6 @@ def test_a_whole_training_of_movielens(joined: str, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("COFILL_DATA", str(DATA))
     # With 30 units the choice of how far few ratings are believed stands on an edge, and rounding decides it.
     whole_training(load_dataset("ml-100k"), tmp_path, joined, 4, hidden=100, epochs=5)
-
-
-@pytest.mark.slow
-def test_a_whole_training_of_a_larger_world(joined: str, tmp_path: Path) -> None:
-    world = make_world(users=2_000, items=800, ratings=120_000, seed=0)
-    whole_training(world.ratings, tmp_path, joined, 2, hidden=30, epochs=3, neighbours=0)
 
 
 @pytest.mark.slow

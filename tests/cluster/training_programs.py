@@ -9,30 +9,9 @@ from typing import Any
 
 from cofill import files
 from cofill.cluster import checkpoint
-from cofill.cluster.train import fit_together, own_part, shard_of, train_portion
-from cofill.config import CFNSettings
-from cofill.data.partition import Partition
+from cofill.cluster.train import train_portion
 from cofill.exchange import Exchange
-from cofill.models.cfn.model import CFN
-from cofill.models.persistence import write_shard, write_shared
 from cofill.progress import Progress, Step
-
-
-def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
-    """Each case is a partition and settings; the model of each is written in shards, whose cards are returned."""
-    found: dict[str, Any] = {}
-    for name, (partition, settings) in arguments["cases"].items():
-        folder = Path(arguments["folder"]) / name
-        cut = Partition.open(partition)
-        model = fit_together(
-            CFN(CFNSettings.of({"threads": 1} | settings)), cut, shard_of(cut, exchange, times=True), exchange
-        )
-        parts = own_part(model, exchange)
-        cards = [write_shard(folder, parts, range(parts.columns))] if parts.columns else []
-        found[name] = {"shards": [card.model_dump(mode="json") for card in cards]}
-        if exchange.rank == 0:
-            found[name]["shared"] = write_shared(folder, parts).model_dump(mode="json", exclude_unset=True)
-    return found
 
 
 def train_in_trouble(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:

@@ -33,8 +33,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import id_keys
 from cofill.errors import DataError
 from cofill.progress import Step
-from tests.bad_input import BadFile, refusal
-from tests.data import test_bad_input, test_dirty_files, test_interactions
+from tests.bad_input import refusal
 from tests.data.test_dirty_files import DIRTY
 
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -99,14 +98,6 @@ def outcome(read: Callable[[], Ratings]) -> tuple[object, list[tuple[str, str]]]
 # The same as the whole file
 
 
-BAD = {
-    name: case
-    for module in (test_bad_input, test_dirty_files, test_interactions)
-    for cases in vars(module).values()
-    if isinstance(cases, dict)
-    for name, case in cases.items()
-    if isinstance(case, BadFile)
-}
 DIRTY_OPTIONS: list[dict[str, Any]] = [
     {},
     {"time": ""},
@@ -132,13 +123,6 @@ def check_read_or_refused(path: Path, out: Path, options: dict[str, Any]) -> Non
         assert found.startswith(str(path)) or found == expected, found
     else:
         assert found == expected
-
-
-def test_bad_files_are_refused(tmp_path: Path) -> None:
-    for number, case in enumerate(BAD.values()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        check_read_or_refused(case.written(folder), folder / "out", dict(case.options))
 
 
 @pytest.mark.parametrize("path", sorted(DIRTY.iterdir()), ids=lambda path: path.name)
@@ -192,6 +176,13 @@ def test_bad_lines_that_may_go(tmp_path: Path) -> None:
 def test_what_later_pieces_may_change(rows: list[str], head: str, tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", rows, head)
     assert read_in_pieces(path, tmp_path / "out", {}) == outcome(lambda: read_ratings_or_interactions(path))
+
+
+def test_quoted_cells_may_go_on_beyond_a_piece(tmp_path: Path) -> None:
+    rows = [f'{at % 97},{at // 97},{1 + at % 5},"Film\n{at // 97}"' for at in range(9000)]
+    path = written(tmp_path / "r.csv", rows, "user,item,rating,title\n")
+    found = outcome(lambda: write_partition(path, tmp_path / "out", buckets=2, piece_bytes=20_000).read_ratings())
+    assert found == outcome(lambda: read_ratings_or_interactions(path))
 
 
 @pytest.mark.parametrize("orientation", ["item", "user"])
@@ -294,9 +285,10 @@ def test_folders_that_do_not_fit_together(tmp_path: Path) -> None:
     frame.write_parquet(folder / "a.parquet")
     frame.rename({"item": "film"}).write_parquet(folder / "b.parquet")
     error = str(refusal(write_partition, folder, tmp_path / "out"))
-    assert f"{folder / 'b.parquet'}: there is no column 'item' for the item, which a.parquet has" in error
+    assert f"{folder / 'b.parquet'}: there is no column 'item' of integers, unlike in a.parquet" in error
     frame.cast({"user": pl.String}).write_parquet(folder / "b.parquet")
-    assert "no integers, unlike those in a.parquet" in str(refusal(write_partition, folder, tmp_path / "out"))
+    error = str(refusal(write_partition, folder, tmp_path / "out"))
+    assert "there is no column 'user' of integers, unlike in a.parquet" in error
     frame.with_columns(rating=pl.Series([1.0, None])).write_parquet(folder / "b.parquet")
     error = str(refusal(write_partition, folder, tmp_path / "out", piece_rows=1))
     assert error.startswith(f"{folder / 'b.parquet'}, row 2, column 'rating': the cell is empty")
@@ -340,6 +332,19 @@ def test_shards_are_the_whole(workers: int, tmp_path: Path) -> None:
         assert np.array_equal(turned.values, shard.by_column.values)
         assert (shard.by_row.rows, shard.by_row.columns) == (len(partition.rows), len(shard.columns))
         assert shard.column_features.width == 0
+
+
+def test_some_rows_of_all_columns(tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    whole, some = (partition.read(0, partition.buckets, rows=rows) for rows in (None, range(3, 11)))
+    entries = slice(*whole.by_row.indptr[[3, 11]])
+    assert some.columns == whole.columns
+    assert np.array_equal(some.by_row.indptr, whole.by_row.indptr[3:12] - entries.start)
+    assert np.array_equal(some.by_row.indices, whole.by_row.indices[entries])
+    assert np.array_equal(some.by_row.values, whole.by_row.values[entries])
+    assert some.times is not None
+    assert whole.times is not None
+    assert np.array_equal(some.times, whole.times[entries])
 
 
 def test_a_column_is_in_the_bucket_that_its_id_says(tmp_path: Path) -> None:

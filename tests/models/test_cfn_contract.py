@@ -1,7 +1,7 @@
-"""The network keeps the contract of a model: both orientations, one or two of them, a stack, and the former decoder.
+"""The network keeps the contract of a model: both orientations, one or two of them, and its own output.
 
-Every law runs for each of the five classes below. The stack and the former decoder have items as rows, where fold-in
-of users goes through the closed form, which is the longer way. The former one has tanh at the output, too.
+Every law runs for each of the four classes below. The one with its own output has items as rows, where fold-in of users
+goes through the closed form, which is the longer way, and tanh at the output. `cfn/test_predictor.py` has stacks.
 """
 
 from pathlib import Path
@@ -43,19 +43,12 @@ class TestUserOrientation(LearnerContract):
         return CFN(**{"orientation": "user", **QUICK, **quick, **changes})
 
 
-class TestFormerDecoder(TestItemOrientation):
+class TestOwnOutput(TestItemOrientation):
     expected_rmse = 0.836
     near_means = 1e-3
 
     def make(self, **changes: Any) -> CFN:
         return super().make(**{"decoder": "network", "output": "tanh", "weight_decay": 0.25, **changes})
-
-
-class TestStackOfLayers(TestItemOrientation):
-    expected_rmse = 0.8655  # .850 to .864 with four seeds
-
-    def make(self, **changes: Any) -> CFN:
-        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.018, **changes})
 
 
 class TestBothOrientations(LearnerContract):

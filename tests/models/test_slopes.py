@@ -207,10 +207,10 @@ def test_odd_features(constant: bool) -> None:
 
 def test_without_features_there_are_none() -> None:
     nothing = np.zeros((ROWS, 0), np.float32), np.zeros((COLUMNS, 0), np.float32)
-    biases = Biases(WORLD.rows, WORLD.rows.transpose(), row_features=nothing[0], column_features=nothing[1])
+    biases = Biases.fit(WORLD.rows, WORLD.rows.transpose(), row_features=nothing[0], column_features=nothing[1])
     assert biases.slopes is None
     at = np.array([3, -1, 4], np.int32), np.array([5, 2, -1], np.int32)
-    by_hand = [biases.row[3] + biases.column[5], biases.column[2], biases.row[4]]
+    by_hand = [biases.rows.now[3] + biases.columns.now[5], biases.columns.now[2], biases.rows.now[4]]
     np.testing.assert_allclose(biases.at_pairs(*at), biases.overall + np.array(by_hand), atol=1e-6)
 
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from cofill import __version__
 from cofill.cluster.session import RaySession, cores_each, ray_session
-from cofill.errors import ClusterError, CofillError, Remedy
+from cofill.errors import ClusterError, CofillError
 from cofill.exchange import ALONE, Exchange
 from cofill.progress import Progress, Step, unseen
 from cofill.workers import cores, how_ray_lost_it, orderly_termination, problem_of, ray_environment
@@ -203,16 +203,11 @@ class Worker:
         self._exchange: Exchange = ALONE  # kept to the end: closed connections would look like a failure of ours
         self._news: SimpleQueue[Step | Warning] = SimpleQueue()
 
-    def home(self) -> tuple[str, str]:
-        """The version of cofill and the address of this machine."""
+    def listen(self, address: str | None) -> tuple[str, str, int]:
+        """The version of cofill, and where the others reach this worker: at `address`, or that of its machine."""
         of_ray: Any = import_module("ray.util")
-        return __version__, of_ray.get_node_ip_address()
-
-    def listen(self, address: str) -> int:
-        """The port at which the others reach this worker."""
-        self._listening = listen(address)
-        port: int = self._listening.getsockname()[1]
-        return port
+        self._listening = listen(address or of_ray.get_node_ip_address())
+        return __version__, *self._listening.getsockname()[:2]
 
     def news(self) -> "list[Step | Warning]":
         """What has happened since this was asked last."""
@@ -227,23 +222,15 @@ class Worker:
         token: bytes,
         seconds: float,
     ) -> Any:
-        """Run the program to its end. Whatever came of a failed exchange is an `ExchangeError`."""
+        """Run the program to its end."""
         if rank == 0:
             warnings.showwarning = self._warned
-        try:
-            module, _, name = program.partition(":")
-            act: Program = getattr(import_module(module), name)
-            if len(addresses) > 1:
-                assert self._listening is not None
-                self._exchange = Mesh(rank, addresses, self._listening, token, seconds=seconds)
-            return act(self._exchange, arguments, self._news.put if rank == 0 else unseen)
-        except Exception as error:
-            cause: BaseException | None = error
-            while cause is not None:  # the failed exchange may have been turned into an error of writing a file
-                if isinstance(cause, ExchangeError):
-                    raise ExchangeError(str(cause)) from None
-                cause = cause.__cause__
-            raise
+        module, _, name = program.partition(":")
+        act: Program = getattr(import_module(module), name)
+        if len(addresses) > 1:
+            assert self._listening is not None
+            self._exchange = Mesh(rank, addresses, self._listening, token, seconds=seconds)
+        return act(self._exchange, arguments, self._news.put if rank == 0 else unseen)
 
     def _warned(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         self._news.put(message if isinstance(message, Warning) else category(message))
@@ -280,9 +267,9 @@ def run_team(
         raise ClusterError(f"a team has at least one worker, not {workers}")
     progress(Step("starting workers", 0, workers, 0.0))
     with ray_session(address, cpus=workers) as session, _orderly_termination():
-        asked = 1 if session.local else threads
+        places = 1 if session.local else threads or cores_each(session.machines(), workers)
         if not threads:  # the same for every team of this run: the bits depend on it
-            threads = max(1, cores() // workers) if session.local else cores_each(session.machines(), workers)
+            threads = max(1, cores() // workers) if session.local else places
         news, attempt, in_vain = _News(progress), 0, 0
         while True:
             attempt += 1
@@ -290,16 +277,18 @@ def run_team(
             given = {**arguments, "attempt": attempt, "threads": threads}
             given["resume"] = bool(arguments.get("resume")) or attempt > 1
             try:
-                with _team(session, workers, asked, threads, resource_seconds) as actors:
-                    return _run(session.ray, actors, program, given, news, exchange_seconds)
+                with _team(session, workers, places, threads, resource_seconds) as actors:
+                    at = LOOPBACK if session.local else None  # nothing is opened there that others could reach
+                    return _run(session.ray, actors, at, program, given, news, exchange_seconds)
             except _FailedError as failure:
                 in_vain = 0 if news.furthest > before else in_vain + 1
                 if in_vain > restarts:
                     raise ClusterError(
                         f"the team of workers failed {attempt} times, the last {in_vain} without getting further; "
                         f"the last time {failure}",
-                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
+                        "what was saved is kept, go on with resume=True",
                     ) from failure
+                places = 1  # with a machine that is gone, there may be no more
                 note = f"{failure}; going on from the last checkpoint"
                 progress(Step("workers", 0, workers, max(news.furthest, 0.0), note=note))
 
@@ -327,33 +316,24 @@ class _News:
 
 
 @contextmanager
-def _team(session: RaySession, workers: int, asked: int, threads: int, seconds: float) -> Iterator[list[Any]]:
-    """Actors, spread over the machines, with the cores that were asked for or as many as all can have; they end with
-    the block."""
+def _team(session: RaySession, workers: int, places: int, threads: int, seconds: float) -> Iterator[list[Any]]:
+    """Actors with so many places each, spread over the machines; they end with the block."""
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    ray, actors, deadline = session.ray, list[Any](), time.monotonic() + seconds
-    group, cpus = None, 0
+    ray, actors = session.ray, list[Any]()
+    group = placement_group([{"CPU": places}] * workers, strategy="PACK" if session.local else "SPREAD")
     try:
-        while group is None or not group.wait(1.0):
-            machines = session.machines()  # which may change meanwhile
-            now = asked or cores_each(machines, workers)
-            if now != cpus:
-                if group is not None:
-                    remove_placement_group(group)
-                cpus = now
-                group = placement_group([{"CPU": cpus}] * workers, strategy="PACK" if session.local else "SPREAD")
-            elif time.monotonic() > deadline:
-                free = int(ray.available_resources().get("CPU", 0))
-                raise ClusterError(
-                    f"waited {seconds:g} s for {workers} workers with {cpus} CPU each; the cluster has "
-                    f"{len(machines)} machines with {sum(machines)} CPUs, {free} of them free; "
-                    "use fewer workers or threads, or add machines"
-                )
+        if not group.wait(seconds):
+            machines, free = session.machines(), int(ray.available_resources().get("CPU", 0))
+            raise ClusterError(
+                f"waited {seconds:g} s for {workers} workers with {places} CPU each; the cluster has "
+                f"{len(machines)} machines with {sum(machines)} CPUs, {free} of them free; "
+                "use fewer workers or threads, or add machines"
+            )
         for bundle in range(workers):
             at = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
-            options = {"num_cpus": cpus, "max_concurrency": 2, "scheduling_strategy": at}
+            options = {"num_cpus": places, "max_concurrency": 2, "scheduling_strategy": at}
             options["runtime_env"] = {"env_vars": ray_environment(threads)}
             actors.append(ray.remote(Worker).options(**options).remote())
         yield actors
@@ -365,43 +345,39 @@ def _team(session: RaySession, workers: int, asked: int, threads: int, seconds: 
 
 
 def _run(
-    ray: Any, actors: list[Any], program: str, arguments: Mapping[str, Any], news: _News, seconds: float
+    ray: Any,
+    actors: list[Any],
+    address: str | None,
+    program: str,
+    arguments: Mapping[str, Any],
+    news: _News,
+    seconds: float,
 ) -> list[Any]:
     """Bring the workers together, let them run the program, and listen to the first."""
     size = len(actors)
-
-    def answers(calls: list[Any]) -> list[Any]:
-        try:
-            found: list[Any] = ray.get(calls, timeout=_SECONDS_TO_START)
-        except ray.exceptions.GetTimeoutError:
-            raise _FailedError(f"waited {_SECONDS_TO_START:g} s for the workers to start") from None
-        except ray.exceptions.RayError as error:
-            raise _FailedError(f"a worker did not start: {how_ray_lost_it(error)}") from error
-        return found
-
-    homes = answers([actor.home.remote() for actor in actors])
-    for version, address in homes:
+    try:
+        homes = ray.get([actor.listen.remote(address) for actor in actors], timeout=_SECONDS_TO_START)
+    except ray.exceptions.RayError as error:
+        raise _FailedError(f"a worker did not start: {how_ray_lost_it(error)}") from error
+    for version, host, _ in homes:
         if version != __version__:
             raise ClusterError(
-                f"the machine {address} has cofill {version}, and this one {__version__}; install the same on all"
+                f"the machine {host} has cofill {version}, and this one {__version__}; install the same on all"
             )
-    # Those of one machine stand together. Where it is the only one, nothing is opened that others could reach.
-    ranked = sorted(zip([address for _, address in homes], range(size), actors, strict=True), key=lambda one: one[:2])
-    alone = len({address for address, _, _ in ranked}) == 1
-    team = [(LOOPBACK if alone else address, actor) for address, _, actor in ranked]
-    ports = answers([actor.listen.remote(address) for address, actor in team])
-    addresses = [(address, port) for (address, _), port in zip(team, ports, strict=True)]
+    order = sorted(range(size), key=lambda place: homes[place][1])  # those of one machine stand together
+    team, addresses = [actors[place] for place in order], [homes[place][1:] for place in order]
     token = secrets.token_bytes(32)
     running = {
-        actor.run.remote(program, arguments, rank, addresses, token, seconds): rank
-        for rank, (_, actor) in enumerate(team)
+        actor.run.remote(program, arguments, rank, addresses, token, seconds): rank for rank, actor in enumerate(team)
     }
-    results, failures = dict[int, Any](), list[tuple[bool, str]]()
-    while running:
-        done, _ = ray.wait(list(running), timeout=_SECONDS_OF_GRACE if failures else _SECONDS_BETWEEN_LOOKS)
+    results = dict[int, Any]()
+    lost: str | None = None  # why a worker is gone
+    missed: str | None = None  # what another one has waited for in vain
+    while running and lost is None:
+        done, _ = ray.wait(list(running), timeout=_SECONDS_OF_GRACE if missed else _SECONDS_BETWEEN_LOOKS)
         with suppress(ray.exceptions.RayError):  # its death is told by its run
-            news.take(ray.get(team[0][1].news.remote(), timeout=_SECONDS_TO_START))
-        if failures and not done:
+            news.take(ray.get(team[0].news.remote(), timeout=_SECONDS_TO_START))
+        if missed and not done:
             break
         for call in done:
             rank = running.pop(call)
@@ -413,15 +389,13 @@ def _run(
                 if not isinstance(error.cause, ExchangeError):
                     raise ClusterError(
                         f"worker {rank + 1} of {size} ended with an exception: {problem_of(error.cause)}",
-                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
+                        "what was saved is kept, go on with resume=True",
                     ) from None
-                failures.append((False, str(error.cause)))
+                missed = str(error.cause)
             except ray.exceptions.RayError as error:
-                failures.append((True, f"worker {rank + 1} of {size} ({ranked[rank][0]}): {how_ray_lost_it(error)}"))
-        if any(died for died, _ in failures):
-            break
-    if failures:  # not that of one that only waited for the others in vain
-        raise _FailedError(max(failures, key=lambda one: one[0])[1])
+                lost = f"worker {rank + 1} of {size} ({addresses[rank][0]}): {how_ray_lost_it(error)}"
+    if lost or missed:
+        raise _FailedError(lost or missed)
     return [results[rank] for rank in range(size)]
 
 

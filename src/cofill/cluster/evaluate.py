@@ -22,6 +22,7 @@ from cofill.evaluation.popularity_groups import popularity_groups
 from cofill.evaluation.ranking import (
     CUTOFFS,
     ListsBy,
+    People,
     RankingEvaluation,
     Tallies,
     TrainedUsers,
@@ -158,22 +159,19 @@ def begin_counting(work: Work, shared: bytes) -> Callable[[Any], Any]:
 
     def do(task: Mapping[str, Any]) -> dict[str, Any]:
         own = Range(*task["range"])
-        held = parts.held_for(task, own)
-        model, items = held.model, task["items"]
-        users = _local(task["people"], held.offset).astype(np.int32)
+        model, offset = parts.held_for(task, own)
+        items, users = task["items"], _local(task["people"], offset).astype(np.int32)
         work.report(0.1)
         different, row = np.unique(users, return_inverse=True)
         result: dict[str, Any] = {
-            "by_user": model.user_counts()[own.first - held.offset : own.last - held.offset],
+            "by_user": model.user_counts()[own.first - offset : own.last - offset],
             "by_item": model.item_counts(),
             "known": int(model.predictor.known.contains(users, items).sum()),
             "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items, _CHUNK),
         }
         if task["predict"]:
-            found = predict_pairs(
-                model, users, items, task["values"], intervals=True,
-                report=lambda share: work.report(0.1 + 0.9 * share),
-            )  # fmt: skip
+            report = _part(work.report, 0.1, 0.9)
+            found = predict_pairs(model, users, items, task["values"], intervals=True, report=report)
             result |= {"ratings": found.ratings, "within": found.within}
         return result
 
@@ -216,19 +214,13 @@ def _ranked(
 
     def task(number: int) -> Mapping[str, Any]:
         places = order[slice(*ranges[number])]
-        own, newcomers = _some_of(wanted, places), None
-        if told is not None:
-            some = told.take(wanted.people[places])
-            ids = [test.users.id(person) for person in wanted.people[places].tolist()]
-            newcomers = {"items": some.items, "values": some.values, "ends": some.ends, "ids": ids}
         return {
             **outline.named,
             "people": people[places],
             "first": None if first is None else first[places],
-            "newcomers": newcomers,
-            "ends": own.ends,
-            "items": own.items,
-            "gains": own.gains,
+            "wanted": _some_of(wanted, places),
+            "told": None if told is None else told.take(wanted.people[places]),
+            "ids": [test.users.id(person) for person in wanted.people[places].tolist()],
             "kinds": tuple(lists.kinds),
             "lengths": lengths,
             "training_users": training_users,
@@ -257,24 +249,17 @@ def begin_ranking(work: Work, shared: bytes) -> Callable[[Any], Any]:
     counts = np.frombuffer(shared, np.int64)
 
     def do(task: Mapping[str, Any]) -> dict[ListsBy, Any]:
-        people = task["people"]
-        held = parts.held_for(task, people_asked(people))
-        wanted = Relevant(None, np.arange(len(people)), task["ends"], task["items"], task["gains"], 0)
-        told = task["newcomers"]
+        model, offset = parts.held_for(task, people_asked(task["people"]))
+        users, kinds, told = _local(task["people"], offset), task["kinds"], task["told"]
         result: dict[ListsBy, Any] = {}
-        for number, by in enumerate(task["kinds"]):
-            tallies = Tallies.of(wanted, counts, task["training_users"], task["lengths"])
-
-            def report(share: float, number: int = number) -> None:
-                work.report((number + share) / len(task["kinds"]))
-
+        for number, by in enumerate(kinds):
+            people: People
             if told is None:
-                users = _local(people, held.offset)
-                known = TrainedUsers(held.model, users, by, asked_at(held.model, users, task["first"]))
-                tallies.take(held.model, known, _CHUNK, report)
+                people = TrainedUsers(model, users, by, asked_at(model, users, task["first"]))
             else:
-                some = FoldIn(told["items"], told["values"], told["ends"])
-                tallies.take(held.model, Newcomers(held.model, some, told["ids"], by), _CHUNK, report)
+                people = Newcomers(model, told, task["ids"], by)
+            tallies = Tallies.of(task["wanted"], counts, task["training_users"], task["lengths"])
+            tallies.take(model, people, _CHUNK, _part(work.report, number / len(kinds), 1 / len(kinds)))
             result[by] = (tallies.ours.arrays(), tallies.popular.arrays())
         return result
 

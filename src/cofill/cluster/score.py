@@ -5,14 +5,14 @@ Parquet file. A task whose worker is killed is begun again; a command that was s
 given again. The folder:
 
     part-00000.parquet   the rows of one task; it is there whole or not at all
-    NAME.begun.json      the question and the ranges of all parts, written first; gone in the end
-    NAME.json            the manifest, written last: the question, counts, and the digests of all parts
+    NAME.json            the question and the ranges of all parts, written first; in the end also what they are
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import cached_property
@@ -29,7 +29,7 @@ from cofill.cluster.session import Workplace, workplace
 from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import ClusterError, CofillError, DataError, ModelFileError, Remedy
+from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.files import json_of, replacing
 from cofill.memory import peak_bytes
 from cofill.models.lists.rules import By, Catalogue, Rules
@@ -102,51 +102,40 @@ class ModelOutline:
         users = read_tables(self.folder, read_card(self.folder))["users"]
         return ids_in(users).find(ids).astype(np.int64)
 
-    def whole_parts(self) -> Sequence[Range]:
+    def whole_parts(self) -> list[Range]:
         """The ranges of people that can be loaded on their own; no task asks for people of two of them."""
-        ends = np.cumsum([0, *(self._parts or [self.users])]).tolist()
-        return [Range(first, last) for first, last in pairwise(ends)]
+        return [Range(*pair) for pair in pairwise(np.cumsum([0, *(self._parts or [self.users])]).tolist())]
 
     def cut(self, tasks: int) -> list[Range]:
         """All people in about so many ranges of about the same size, none of which lies in two parts."""
-        ranges: list[Range] = []
-        for part in self.whole_parts():
-            size = part.last - part.first
-            pieces = max(1, min(size, round(tasks * size / max(1, self.users))))
-            ends = np.linspace(part.first, part.last, pieces + 1).astype(int).tolist()
-            ranges += [Range(*pair) for pair in pairwise(ends)]
-        return ranges
+        return cut_by_person(np.arange(self.users), self.whole_parts(), tasks)
 
 
 class ModelParts:
     """What a worker has loaded: the model, or the part of it that the last task was about."""
 
     def __init__(self) -> None:
-        self._key: tuple[str, str] | None = None
+        self._key: tuple[str, str, int | None] | None = None
         self._held: Held | None = None
 
     def held_for(self, task: Mapping[str, Any], people: Range) -> Held:
         """The model of a task, with these people: the part of it that they are in, or the whole where it has none."""
         from cofill.models.recommender import Recommender
 
-        key, held = (task["model"], task["digest"]), self._held
-        if (
-            held is None
-            or key != self._key
-            or not held.offset <= people.first <= people.last <= held.offset + len(held.model.users)
-        ):
+        folder = Path(task["model"])
+        ends = np.cumsum([0, *read_card(folder).parts])
+        part = None if len(ends) == 1 else int(np.searchsorted(ends, people.first, "right")) - 1
+        key = (task["model"], task["digest"], part)
+        if self._held is None or self._key != key:
             self._held = None  # before the next is loaded: two at a time would take twice the memory
-            folder = Path(task["model"])
-            ends = np.cumsum([0, *read_card(folder).parts])
-            part = None if len(ends) == 1 else int(np.searchsorted(ends, people.first, "right")) - 1
             held = Held(Recommender.load(folder, part=part), 0 if part is None else int(ends[part]))
             if read_card(folder).sha256 != task["digest"]:
                 raise ModelFileError(
                     f"{folder}: another model has taken the place of the one that was asked for",
-                    Remedy.passing("run the same again, with another {out}", out=...),
+                    "run the same again, with another out=...",
                 )
             self._key, self._held = key, held
-        return held
+        return self._held
 
 
 def people_asked(people: Longs) -> Range:
@@ -169,9 +158,10 @@ def cut_by_person(people: Longs, parts: Sequence[Range], tasks: int) -> list[Ran
 
 @dataclass(frozen=True)
 class Division:
-    """How work is divided on a cluster."""
+    """How work is divided."""
 
-    address: str
+    address: str | None
+    """Of a Ray cluster; None: among processes of this machine."""
     tasks: int | None = None
     """None: a few for each core, and enough of them that each is small."""
     cores: int = 1
@@ -182,7 +172,7 @@ class Division:
         if not found:
             raise ClusterError(
                 f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}",
-                Remedy.passing("ask for fewer with {cores}", cores=...),
+                "ask for fewer with cores=...",
             )
         return found
 
@@ -206,11 +196,8 @@ def do_all(
     ) as outcomes:
         for outcome in outcomes:
             if outcome.killed:
-                remedy = "the same command goes on; if memory is short, with more of {tasks} or {cores}"
-                raise ClusterError(
-                    f"task {outcome.task + 1} of {count}: {outcome.problem}",
-                    Remedy.passing(remedy, tasks=..., cores=...),
-                )
+                remedy = "the same command goes on; if memory is short, with more of tasks=... or cores=..."
+                raise ClusterError(f"task {outcome.task + 1} of {count}: {outcome.problem}", remedy)
             if outcome.problem is not None:
                 raise CofillError(outcome.problem)
             found[outcome.task] = outcome.result
@@ -222,101 +209,65 @@ def do_all(
 # The folder of parts
 
 
-@dataclass(frozen=True)
-class Part:
-    """One file of the folder, as its manifest tells of it."""
-
-    name: str
-    first: int
-    last: int
-    rows: int
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path, people: Range) -> "Part":
-        """The part in a file, which is whole if it is there."""
-        import polars as pl
-
-        rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-        return cls(path.name, *people, rows, path.stat().st_size, sha256_of(path))
-
-
 class PartFolder:
-    """The folder of one question, from its first part to its manifest."""
+    """The folder of one question, from its first part to its last."""
 
     def __init__(self, folder: Path, name: str, question: Mapping[str, Any]) -> None:
         """`name` is what the parts are, such as "lists"."""
-        self.folder, self.name, self.question = folder.absolute(), name, dict(question)
+        self.folder, self.name = folder.absolute(), name
         self._manifest = self.folder / f"{name}.json"
-        self._begun = self.folder / f"{name}.begun.json"
+        self._question = dict(question)
 
     def ranges(self, cut: Callable[[], Sequence[Range]]) -> list[Range]:
         """The ranges of all parts: those of the same command before, or new ones; another question is refused."""
-        before = _read(self._manifest) or _read(self._begun)
+        before = self._before()
         if before is None:
-            if self.folder.exists() and not self.folder.is_dir():
-                raise DataError(f"{self.folder}: this is a file; {self.name} of a cluster are written into a folder")
-            if self.folder.exists() and (others := sorted(self.folder.iterdir())):
-                raise DataError(
-                    f"{self.folder}: holds {others[0].name}, which does not belong to {self.name} of a cluster",
-                    Remedy.passing("name an empty or a new folder with {out}", out=...),
-                )
             found = list(cut())
         else:
-            asked, wanted = before["question"], self.question
+            asked, wanted = before["question"], self._question
             if differing := sorted(key for key in {*asked, *wanted} if asked.get(key) != wanted.get(key)):
                 raise DataError(
                     f"{self.folder}: holds the {self.name} of another question (another "
                     f"{', '.join(key.replace('_', ' ') for key in differing)})",
-                    Remedy.passing("name another folder with {out}, or remove this one", out=...),
+                    "name another folder with out=..., or remove this one",
                 )
             found = [Range(*pair) for pair in before["ranges"]]
-            for part in (Part(**one) for one in before.get("parts", ())):
-                path = self.folder / part.name
-                if path.exists() and sha256_of(path) != part.sha256:  # damaged since: made again
+            for part in before.get("parts", ()):
+                path = self.folder / part["name"]
+                if path.exists() and sha256_of(path) != part["sha256"]:  # damaged since: made again
                     path.unlink()
-        _write_json(self._begun, self._document(found))
-        self._manifest.unlink(missing_ok=True)
+        self._write(ranges=found)
         return found
 
-    def finish(self, parts: Sequence[Part], **facts: Any) -> None:
-        """Write the manifest, and remove what only a run under way needs."""
-        document = self._document([Range(part.first, part.last) for part in parts]) | {
-            "rows": sum(part.rows for part in parts),
-            **facts,
-            "parts": [asdict(part) for part in parts],
-        }
-        _write_json(self._manifest, document)
-        for path in (self._begun, *self.folder.glob(".*.part")):
+    def finish(self, parts: Sequence[Mapping[str, Any]], **facts: Any) -> None:
+        """Write what all parts are, and remove what killed workers have left."""
+        ranges = [(part["first"], part["last"]) for part in parts]
+        self._write(ranges=ranges, rows=sum(part["rows"] for part in parts), **facts, parts=parts)
+        for path in self.folder.glob(".*.part"):
             path.unlink(missing_ok=True)
 
-    def _document(self, ranges: Sequence[Range]) -> dict[str, Any]:
-        return {
-            "format": f"cofill-{self.name}",
-            "cofill_version": __version__,
-            "question": self.question,
-            "ranges": [list(one) for one in ranges],
-        }
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        document = json_of(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+    def _before(self) -> dict[str, Any] | None:
+        """The manifest; None in a new or empty folder."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise DataError(f"{self.folder}: this is a file; {self.name} of a cluster are written into a folder")
+        if self._manifest.exists():
+            with suppress(ValueError):
+                document = json_of(self._manifest.read_text(encoding="utf-8"))
+                if isinstance(document, dict) and {"ranges", "question"} <= document.keys():
+                    return document
+            remedy = "remove the folder, or name another with out=..."
+            raise DataError(f"{self._manifest}: truncated or altered", remedy)
+        if self.folder.exists() and (others := sorted(self.folder.iterdir())):
+            raise DataError(
+                f"{self.folder}: holds {others[0].name}, which does not belong to {self.name} of a cluster",
+                "name an empty or a new folder with out=...",
+            )
         return None
-    except ValueError:
-        document = None
-    if not isinstance(document, dict) or not {"ranges", "question"} <= document.keys():
-        raise DataError(
-            f"{path}: truncated or altered", Remedy.passing("remove the folder, or name another with {out}", out=...)
-        )
-    return document
 
-
-def _write_json(path: Path, document: Mapping[str, Any]) -> None:
-    with replacing(path, ClusterError) as draft:
-        draft.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    def _write(self, **facts: Any) -> None:
+        with replacing(self._manifest, ClusterError) as draft:
+            document = {"format": f"cofill-{self.name}", "cofill_version": __version__, "question": self._question}
+            draft.write_text(json.dumps(document | facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -366,7 +317,7 @@ def recommend_everybody(
     def cut(place: Workplace) -> list[Range]:
         return outline.cut(division.number(place, outline.users))
 
-    return _score(folder, "begin_lists", cut, lambda one: task, division, {"people": outline.users}, report)
+    return _score(folder, cut, lambda one: task, division, {"people": outline.users}, report)
 
 
 def predict_pairs(
@@ -408,12 +359,11 @@ def predict_pairs(
             "with_interval": with_interval,
         }
 
-    return _score(folder, "begin_predictions", cut, task, division, {"pairs": len(pairs)}, report)
+    return _score(folder, cut, task, division, {"pairs": len(pairs)}, report)
 
 
 def _score(
     folder: PartFolder,
-    function: str,
     cut: Callable[[Workplace], list[Range]],
     content: Callable[[Range], dict[str, Any]],
     division: Division,
@@ -429,13 +379,12 @@ def _score(
             path = str(folder.folder / f"part-{number:05d}.parquet")
             return {"path": path, "range": tuple(ranges[number]), **content(ranges[number])}
 
-        results = do_all(place, len(ranges), task, f"{__name__}:{function}", division, report)
-    parts = [Part(**result["part"]) for result in results]
-    folder.finish(parts, **facts)
+        results = do_all(place, len(ranges), task, f"{__name__}:begin", division, report)
+    folder.finish([result["part"] for result in results], **facts)
     return Scored(
         folder=folder.folder,
-        rows=sum(part.rows for part in parts),
-        parts=len(parts),
+        rows=sum(result["part"]["rows"] for result in results),
+        parts=len(results),
         kept=sum(result["kept"] for result in results),
         seconds=time.perf_counter() - began,
         peak_bytes=max((result["peak_bytes"] for result in results if not result["kept"]), default=0),
@@ -463,33 +412,32 @@ def _digest(frame: "pl.DataFrame") -> str:
 # What a worker does
 
 
-def begin_lists(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """Entry point of a worker that writes lists."""
-    return _begin(work, _lists, lambda task: Range(*task["range"]))
-
-
-def begin_predictions(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """Entry point of a worker that writes predictions."""
-    return _begin(work, _predictions, lambda task: people_asked(task["people"]))
-
-
-def _begin(
-    work: Work,
-    rows: "Callable[[Mapping[str, Any], Held, Report], pl.DataFrame]",
-    needed: Callable[[Mapping[str, Any]], Range],
-) -> Callable[[Any], Any]:
+def begin(work: Work, shared: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker that writes lists or predictions."""
     parts = ModelParts()
 
     def do(task: Mapping[str, Any]) -> dict[str, Any]:
-        path = Path(task["path"])
+        path, own = Path(task["path"]), Range(*task["range"])
         kept = path.exists()
         if not kept:
-            found = rows(task, parts.held_for(task, needed(task)), work.report)
+            if "pairs" in task:
+                found = _predictions(task, parts.held_for(task, people_asked(task["people"])), work.report)
+            else:
+                found = _lists(task, parts.held_for(task, own), work.report)
             with replacing(path, ClusterError) as draft:
                 found.write_parquet(draft, row_group_size=100_000)
-        return {"part": vars(Part.of(path, Range(*task["range"]))), "kept": kept, "peak_bytes": peak_bytes()}
+        return {"part": _part(path, own), "kept": kept, "peak_bytes": peak_bytes()}
 
     return do
+
+
+def _part(path: Path, own: Range) -> dict[str, Any]:
+    """A part, as the manifest tells of it."""
+    import polars as pl
+
+    rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    facts = {"rows": rows, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+    return {"name": path.name, "first": own.first, "last": own.last, **facts}
 
 
 def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "pl.DataFrame":

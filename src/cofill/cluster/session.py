@@ -12,7 +12,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -121,13 +121,15 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STO
             if not traced:
                 at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
                 at_the_end.enter_context(unfinished(folder))
+            for name, value in SETTINGS_OF_OUR_OWN.items():
+                os.environ.setdefault(name, value)
             options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": store_bytes}
             options["_temp_dir"] = str(folder)
         elif not address.startswith(_CLIENT) and address != "auto":
             _ask(address)
         at_the_end.callback(ray.shutdown)  # of what this process has started or joined, never of the machine
         try:
-            with _own_handler_of_termination(), _environment({} if address else SETTINGS_OF_OUR_OWN):
+            with _own_handler_of_termination():
                 # "local": not a cluster that RAY_ADDRESS or an earlier `ray start` may name
                 ray.init(address or LOCAL, **options)
         except Exception as error:
@@ -205,18 +207,6 @@ def _no_words_of_ray() -> Iterator[None]:
         yield
     finally:
         printer.skip_re = before
-
-
-@contextmanager
-def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Variables for processes that are started meanwhile, unless the caller has set them."""
-    added = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
 
 
 @contextmanager

@@ -27,20 +27,17 @@ from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.partition import Partition, Shard, is_partition, write_partition
 from cofill.data.ratings import Ratings
-from cofill.data.sparse import SparseRows
-from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
-from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.persistence import (
     Card,
-    Divided,
     ShardCard,
     cut_evenly,
     divided,
@@ -193,25 +190,55 @@ def check_settings(settings: CFNSettings, partition: Partition) -> None:
 
 
 def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
-    """The program of one worker; returns what the driver needs for the card."""
+    """The program of one worker: fit the model on its columns while the others do so on theirs, and write its shards.
+
+    All workers come to the same weights, to rounding, as one process that has all columns. Returns what the driver
+    needs for the card.
+    """
     settings = CFNSettings.of(arguments["settings"])
     if not settings.threads:
         settings = settings.changed({"threads": arguments["threads"]})
     partition, folder = Partition.open(Path(arguments["partition"])), Path(arguments["out"])
     tell(Step("reading the partition", 0.0, 1.0, 0.0))
-    shard = shard_of(partition, exchange, times=settings.half_life > 0)
-    run = _run_name(partition, settings)
-    checkpoint = ShardedCheckpoint(
-        folder / CHECKPOINT,
-        run=run,
-        seconds=settings.checkpoint_seconds,
-        columns=own_columns(shard, exchange),
-        exchange=exchange,
+    model = CFN(settings)
+    shard, own = shard_of(partition, exchange, times=settings.half_life > 0 and partition.orientation == "item")
+    rows, columns = partition.rows, shard.columns
+    portion = Portion(rows.keys(), columns.keys(), int(partition.columns_by_bucket.sum()), exchange)
+    model.titles, model.data_summary = dict(partition.titles), dict(partition.summary)
+    if partition.orientation == "item":
+        model.users, model.items = columns, rows
+        model.user_features, model.item_features = partition.about_columns, partition.about_rows
+        model.item_attributes = Attributes.of_features(rows, partition.about_rows)
+    else:
+        model.users, model.items = rows, columns
+        model.user_features, model.item_features = partition.about_rows, partition.about_columns
+        model.item_attributes = Attributes(columns)
+    known = KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion))
+    model.learn_portion(
+        Matrix(known, partition.scale, partition.row_features(), shard.column_features, portion),
+        tell,
+        ShardedCheckpoint(
+            folder / CHECKPOINT,
+            run=_run_name(partition, settings),
+            seconds=settings.checkpoint_seconds,
+            columns=own,
+            exchange=exchange,
+        ),
+        resume=bool(arguments["resume"]),
     )
-    resume = bool(arguments["resume"])
-    model = fit_together(CFN(settings), partition, shard, exchange, checkpoint=checkpoint, resume=resume, progress=tell)
+    if partition.orientation == "item":
+        decay = _decay(shard, settings.half_life, exchange)
+        if decay is not None:
+            decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
+        model.fit_lists(decay, tell, exchange=exchange)
+    else:
+        _fit_lists_by_rows(model, partition, portion, tell)
+    model.trained = datetime.now(UTC)
     tell(Step("writing the model", 0.0, 1.0, 1.0))
-    parts = own_part(model, exchange)
+    parts = divided(model)
+    lists = parts.arrays["lists"]
+    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
+        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
     ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
         "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
@@ -228,65 +255,11 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     return found
 
 
-def own_part(model: CFN, exchange: Exchange) -> Divided:
-    """What this worker has of the model, ready to be written in shards."""
-    parts = divided(model)
-    lists = parts.arrays["lists"]
-    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
-        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
-    return parts
-
-
-def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> Shard:
-    """The columns of one worker, which is all that it reads of the ratings; with their times only if asked for."""
-    return partition.read(*partition.cut(exchange.size)[exchange.rank], times=times)
-
-
-def own_columns(shard: Shard, exchange: Exchange) -> range:
-    """The columns of this worker among those of all."""
-    counts = np.concatenate(exchange.gather(np.array([len(shard.columns)], np.int64)))
-    first = int(counts[: exchange.rank].sum())
-    return range(first, first + len(shard.columns))
-
-
-def fit_together(
-    model: CFN,
-    partition: Partition,
-    shard: Shard,
-    exchange: Exchange,
-    *,
-    checkpoint: Checkpoint | None = None,
-    resume: bool = False,
-    progress: Progress = unseen,
-) -> CFN:
-    """Fit the model on this worker's columns while the others do the same on theirs: then it is part of a whole.
-
-    All workers come to the same weights, to rounding, as one process that has all columns.
-    """
-    rows, columns = partition.rows, shard.columns
-    portion = Portion(rows.keys(), columns.keys(), int(total(exchange, len(columns))[0]), exchange)
-    known = KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion))
-    model.titles, model.data_summary = dict(partition.titles), dict(partition.summary)
-    by_item = partition.orientation == "item"
-    if by_item:
-        model.users, model.items = columns, rows
-        model.user_features, model.item_features = partition.about_columns, partition.about_rows
-        model.item_attributes = Attributes.of_features(rows, partition.about_rows)
-    else:
-        model.users, model.items = rows, columns
-        model.user_features, model.item_features = partition.about_rows, partition.about_columns
-        model.item_attributes = _attributes_of_columns(partition, shard, exchange)
-    features = partition.row_features(), shard.column_features
-    model.learn_portion(known, partition.scale, features, portion, progress, checkpoint, resume=resume)
-    decay = _decay(shard, model.settings.half_life, exchange)
-    if by_item:
-        if decay is not None:
-            decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
-        model.fit_lists(decay, progress, exchange=exchange)
-    else:
-        _fit_lists_by_rows(model, shard, features, portion, decay, progress)
-    model.trained = datetime.now(UTC)
-    return model
+def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> tuple[Shard, range]:
+    """The columns of one worker, which is all that it reads of the ratings; and where they stand among those of all."""
+    first, last = partition.cut(exchange.size)[exchange.rank]
+    ends = np.concatenate([[0], np.cumsum(partition.columns_by_bucket)])
+    return partition.read(first, last, times=times), range(int(ends[first]), int(ends[last]))
 
 
 def _of_all_columns(shard: Shard, portion: Portion) -> AllColumns:
@@ -307,61 +280,25 @@ def _decay(shard: Shard, half_life: float, exchange: Exchange) -> Floats | None:
     return time_decay(shard.times, half_life, float(exchange.max_(np.array([own], np.float64))[0]))
 
 
-# Where the rows are users and the columns items
-
-
-def _attributes_of_columns(partition: Partition, shard: Shard, exchange: Exchange) -> Attributes:
-    """What all items are in words, in the first worker, which writes them; elsewhere of its own items."""
-    about = partition.about_columns
-    if about is None:
-        return Attributes(shard.columns)
-    ids = shard.columns.array()
-    if ids.dtype.kind == "i":
-        found: list[Any] = np.concatenate(exchange.gather(np.asarray(ids, np.int64))).tolist()
-    else:
-        texts = exchange.gather(np.frombuffer("".join(f"{id}\0" for id in ids).encode(), np.uint8))
-        found = [id for text in texts for id in text.tobytes().decode().split("\0")[:-1]]
-    if exchange.rank:
-        return Attributes(shard.columns)
-    words, described = partition.words_of_columns()
-    return Attributes.of_features(Vocabulary(found), replace(about, ids=described).with_words(words))
-
-
-def _fit_lists_by_rows(
-    model: CFN,
-    shard: Shard,
-    features: tuple[SideFeatures, SideFeatures],
-    portion: Portion,
-    decay: Floats | None,
-    progress: Progress,
-) -> None:
-    """The list scorer adds up over people: each worker is sent all ratings of some of them."""
-    exchange, by_row = portion.exchange, shard.by_row
-    columns = own_columns(shard, exchange)
-    ends = np.linspace(0, by_row.rows, exchange.size + 1).astype(np.int64)
-    parts = [by_row.indices + np.int32(columns.start), by_row.values, *([] if decay is None else [decay])]
-    own: tuple[SparseRows, Floats | None] | None = None
-    for rank in range(exchange.size):  # the ratings of so many people at a time
-        first, last = int(ends[rank]), int(ends[rank + 1])
-        entries = slice(int(by_row.indptr[first]), int(by_row.indptr[last]))
-        counts = exchange.gather(np.diff(by_row.indptr[first : last + 1]))
-        gathered = [np.concatenate(exchange.gather(part[entries])) for part in parts]
-        if rank == exchange.rank:
-            people = np.concatenate([np.repeat(np.arange(last - first), each) for each in counts])
-            order = np.argsort(people, kind="stable")  # the columns of workers follow each other
-            indptr = np.concatenate([[0], np.cumsum(np.sum(counts, axis=0))]).astype(np.int64)
-            rows = SparseRows(indptr, gathered[0][order], gathered[1][order], portion.columns)
-            own = rows, None if decay is None else gathered[2][order]
-    assert own is not None
-    mine = slice(int(ends[exchange.rank]), int(ends[exchange.rank + 1]))
-    users, items = features
-    sides = Sides(
-        SideFeatures(users.trained[mine], users.trained_described[mine]),
-        SideFeatures(*(np.concatenate(exchange.gather(part)) for part in (items.trained, items.trained_described))),
+def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progress: Progress) -> None:
+    """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some."""
+    exchange, users = portion.exchange, partition.row_features()
+    ends = np.linspace(0, len(partition.rows), exchange.size + 1).astype(np.int64).tolist()
+    mine = slice(*ends[exchange.rank : exchange.rank + 2])
+    half_life = model.settings.half_life
+    own = partition.read(0, partition.buckets, times=half_life > 0, rows=range(mine.start, mine.stop))
+    if exchange.rank == 0 and partition.about_columns is not None:  # the first worker writes what all items are
+        words, described = partition.words_of_columns()
+        about = replace(partition.about_columns, ids=described).with_words(words)
+        model.item_attributes = Attributes.of_features(own.columns, about)
+    model.fit_lists(
+        _decay(own, half_life, exchange),
+        progress,
+        known=KnownRatings(own.by_row, own.by_column),
+        sides=Sides(SideFeatures(users.trained[mine], users.trained_described[mine]), own.column_features),
+        keys=KeysOfSides(portion.row_keys[mine], own.columns.keys()),
+        exchange=exchange,
     )
-    keys = KeysOfSides(portion.row_keys[mine], np.concatenate(exchange.gather(portion.column_keys)))
-    known = KnownRatings(own[0], own[0].transpose())
-    model.fit_lists(own[1], progress, known=known, sides=sides, keys=keys, exchange=exchange)
 
 
 def _run_name(partition: Partition, settings: CFNSettings) -> str:

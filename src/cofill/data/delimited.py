@@ -35,7 +35,6 @@ SAMPLE_BYTES = 1 << 16
 COUNT_BYTES = 1 << 20
 CAREFUL_RECORDS = 200_000
 NUMBERS = ("rating", "count")  # which may have decimals
-OPEN_QUOTE = "unexpected end of data"  # what csv says of a quoted cell that is not closed
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 Content = bytes | mmap
@@ -96,14 +95,10 @@ class Passage:
     options: TextOptions
     line: int = 1
     """That of the first of them in the file."""
-    ends: bool = True
-    """Whether the file ends with them; else a quoted cell may go on below."""
     escaped: bool | None = None
     """Whether quotes inside cells are escaped by a backslash; None: where they cannot be read otherwise."""
     skipped: list[int] = field(default_factory=list)
     """Lines that were left out, those of former parts included."""
-    goes_on: int | None = None
-    """Afterwards: the line where a record begins that does not end here."""
 
     @property
     def begins(self) -> bool:
@@ -338,14 +333,14 @@ def _careful_columns(
 ) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]]]":
     import polars as pl
 
-    rows = _checked_records(_whole_records(found, passage), layout, passage)
+    rows = _checked_records(found, layout, passage)
     parts: dict[str, list[pl.Series]] = {key: [pl.Series([], dtype=pl.String)] for key in layout.columns}
     lines: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, np.int64)]
     while chunk := list(islice(rows, CAREFUL_RECORDS)):
         lines.append(np.array([line for line, _ in chunk], np.int64))
         for key, position in layout.columns.items():
             parts[key].append(pl.Series([cells[position] for _, cells in chunk], dtype=pl.String))
-    if len(lines) == 1 and passage.begins and passage.ends:
+    if len(lines) == 1 and passage.begins:
         raise nothing_below(passage.name)
     return {key: pl.concat(series) for key, series in parts.items()}, np.concatenate(lines)
 
@@ -354,16 +349,6 @@ def nothing_below(name: str) -> DataError:
     """The error about a header without a single row."""
     remedy = Remedy.passing("add lines, or pass {header}", header=False)
     return DataError("there is nothing below the header", remedy, where=name)
-
-
-def _whole_records(found: Iterable[Record], passage: Passage) -> Iterator[Record]:
-    """The records, up to one that goes on beyond these lines, if the file does."""
-    try:
-        yield from found
-    except DataError as error:
-        if passage.ends or str(error.__cause__) != OPEN_QUOTE or error.where is None:
-            raise
-        passage.goes_on = error.where.number
 
 
 def _checked_records(found: Iterable[Record], layout: Layout, passage: Passage) -> Iterator[Record]:

@@ -162,12 +162,15 @@ Record = dict[str, Any]
 @cache
 def version() -> str:
     """The version of cofill, with the commit where it is run from a checkout."""
-    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return __version__
     try:
-        found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        words = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout[:9]
     except (OSError, subprocess.CalledProcessError):
         return __version__
-    return f"{__version__}+{found}"
+    return f"{__version__}+{commit}"
 
 
 class Store:

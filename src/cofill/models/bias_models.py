@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from cofill.arrays import Ints
+from cofill.arrays import Floats, Ints
 from cofill.config import ListSettings, Settings
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
@@ -28,6 +28,9 @@ class BiasSettings(ListSettings):
 
 class BiasPredictor(Predictor):
     """Biases alone: what every rating and feature adds is known exactly."""
+
+    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self.means.of_new_row(items, ratings, or_zeros(features, self.user_features.width), asked)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         vector = or_zeros(given.features, self.user_features.width)
@@ -53,7 +56,9 @@ class Means(Recommender):
         known = KnownRatings(data.ratings.rows("user"), data.ratings.rows("item"))
         damping: float | None = getattr(self._settings, "mean_damping", None)
         of_users, of_items = data.users.trained, data.items.trained
-        means = Biases(known.trained, known.trained_columns, damping, row_features=of_users, column_features=of_items)
+        means = Biases.fit(
+            known.trained, known.trained_columns, damping, row_features=of_users, column_features=of_items
+        )
         return BiasPredictor(known, data.ratings.scale, means, data.users, data.items)
 
     def _state_dict(self) -> State:

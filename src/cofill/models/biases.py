@@ -1,7 +1,7 @@
 """Biases (baseline predictor): overall mean plus deviations of users and items, of learned variance."""
 
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
@@ -10,9 +10,8 @@ from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.observed import Arrays, grown
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
-from cofill.models.slopes import Slopes, fit_slopes
+from cofill.models.slopes import FeatureRegression, Slopes, fit_slopes
 
 # With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4
@@ -27,26 +26,73 @@ _LEAST_SPREAD = 1e-12
 _LEAST_SHARE = 1e-6
 
 
+@dataclass
+class Deviations:
+    """Of the rows, or of the columns: as they were fitted, and as they stand now."""
+
+    trained: Floats  # (n,)
+    damping: float
+    variance: float  # of what they exceed the expected ones by
+    by_features: FeatureRegression
+    now: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now = self.trained.copy()
+
+    def of(self, surplus: Floats, features: Floats) -> np.float32:
+        """Of one whose ratings exceed what is usual by so much (n,), and that has these features."""
+        expected, total = self.expected(features[None])[0], len(surplus) + self.damping
+        sums = surplus.sum(dtype=np.float64) + self.damping * expected
+        return np.float32(sums / total if total > 0 else expected)
+
+    def expected(self, features: Floats) -> Floats:
+        """(n,): by features (n, P) alone."""
+        return self.by_features.expected(features)[:, 0]
+
+    def of_nobody(self) -> np.float32:
+        """Of one of which nothing is known, neither a rating nor a feature."""
+        return np.float32(self.by_features.slope[-1, 0])
+
+    def at(self, places: Ints) -> Floats:
+        """(n,): as they stand now; an index of -1 is an id that was never seen."""
+        return np.where(places >= 0, self.now[places], self.of_nobody())
+
+    def usual(self, places: Ints) -> Floats:
+        """(n,): in the training; of what came later none."""
+        usual = np.zeros(len(places), np.float32)
+        old = places < len(self.trained)
+        usual[old] = self.trained[places[old]]
+        return usual
+
+
+@dataclass
 class Biases:
     """rating = overall + row deviation + column deviation + noise, each fitted to what the others leave over.
 
-    Deviations are damped (shrunk). That of a row is sum(rating - overall - column deviation) / (n + row_damping): as if
-    it had `row_damping` ratings more, which say what its features lead one to expect. That is zero where there are
-    none, and a cold one has nothing else. Columns have a `column_damping` of their own.
+    Deviations are damped (shrunk). That of a row is sum(rating - overall - column deviation) / (n + damping): as if
+    it had `damping` ratings more, which say what its features lead one to expect. That is zero where there are none,
+    and a cold one has nothing else. Columns have a damping of their own.
 
     With features, `slopes` add how they go together: what is predicted then is that of a linear mixed model, of which
     these deviations have the main effects alone. A network learns what deviations leave over.
 
     Dampings that are not given are learned (empirical Bayes): deviations and noise are taken to be normal, their
-    variances are found by mean-field EM, and row_damping = noise / row_variance. So the more rows differ, the less
-    they are damped. Variances are of what deviations exceed the expected ones by, which `slopes` have found.
+    variances are found by mean-field EM, and the damping of rows is noise / their variance. So the more rows differ,
+    the less they are damped. Variances are of what deviations exceed the expected ones by, which `slopes` have found.
 
     Later ratings change both, but a row is always compared with the columns as they were in the training, and a column
     with the rows: so the order in which ratings come makes no difference.
     """
 
-    def __init__(
-        self,
+    overall: np.float32
+    noise: float
+    rows: Deviations
+    columns: Deviations
+    slopes: Slopes | None
+
+    @classmethod
+    def fit(
+        cls,
         trained: SparseRows,
         trained_columns: SparseRows,
         damping: float | None = None,
@@ -54,88 +100,68 @@ class Biases:
         row_features: Floats,
         column_features: Floats,
         portion: Portion | None = None,
-    ) -> None:
+    ) -> Self:
         """Features (rows, P) and (columns, Q); P and Q may be 0. A damping that is given is that of both sides."""
         portion = Portion.of(trained) if portion is None else portion
         together = portion.exchange
         count, summed = total(together, trained.nnz, trained.values.sum(dtype=np.float64))
-        self.overall = np.float32(summed / max(count, 1))
+        overall = np.float32(summed / max(count, 1))
         apart = trained.values.astype(np.float64) - summed / max(count, 1)
         spread = total(together, float(apart @ apart))[0] / max(count, 1)
         del apart
-        constant = spread <= _LEAST_SPREAD * max(1.0, float(self.overall) ** 2)
-        self.slopes: Slopes | None = None
+        constant = spread <= _LEAST_SPREAD * max(1.0, float(overall) ** 2)
+        slopes = None
         main_effects = np.zeros(row_features.shape[1] + 1), np.zeros(column_features.shape[1] + 1)
         if (row_features.shape[1] or column_features.shape[1]) and not constant:
-            self.slopes = fit_slopes(
-                trained,
-                trained_columns,
-                row_features,
-                column_features,
-                overall=float(self.overall),
-                spread=spread,
-                damping=damping,
-                portion=portion,
-            )
-            main_effects = self.slopes.main_effects()
-        self.by_row_features, self.by_column_features = (
-            FeatureRegression(slope[:, None].astype(np.float32)) for slope in main_effects
-        )
+            about = trained, trained_columns, row_features, column_features
+            slopes = fit_slopes(*about, overall=float(overall), spread=spread, damping=damping, portion=portion)
+            main_effects = slopes.main_effects()
+        by_features = [FeatureRegression(slope[:, None].astype(np.float32)) for slope in main_effects]
         # Of a row every process sees some ratings, of a column one process sees all.
-        of_rows, of_columns = (
+        expected = (
             by.expected(features)[:, 0].astype(np.float64)
-            for by, features in ((self.by_row_features, row_features), (self.by_column_features, column_features))
+            for by, features in zip(by_features, (row_features, column_features), strict=True)
         )
-        rows = _Side(trained, of_rows, self.overall, ratings=together, ids=ALONE)
-        columns = _Side(trained_columns, of_columns, self.overall, ratings=ALONE, ids=together)
+        rows = _Side(trained, next(expected), overall, ratings=together, ids=ALONE)
+        columns = _Side(trained_columns, next(expected), overall, ratings=ALONE, ids=together)
         if damping is None and constant:
             damping = _USUAL_DAMPING
         spread = max(spread, _LEAST_SPREAD)
         learned = _learn(rows, columns, spread) if damping is None else _settle(rows, columns, spread, damping)
-        self.noise, self.row_variance, self.column_variance = learned.noise, learned.row, learned.column
-        self.row_damping, self.column_damping = rows.damping, columns.damping
-        self.trained_row = rows.deviations.astype(np.float32)
-        self.trained_column = columns.deviations.astype(np.float32)
-        self.row, self.column = self.trained_row.copy(), self.trained_column.copy()  # as they stand now
+        of_rows, of_columns = (
+            Deviations(side.deviations.astype(np.float32), side.damping, variance, by)
+            for side, variance, by in zip((rows, columns), (learned.row, learned.column), by_features, strict=True)
+        )
+        return cls(overall, learned.noise, of_rows, of_columns, slopes)
 
     def arrays(self) -> Arrays:
         """As they were fitted, for a model file."""
-        numbers = (self.overall, self.noise, self.row_variance, self.column_variance)
+        rows, columns = self.rows, self.columns
+        numbers = (self.overall, self.noise, rows.variance, columns.variance, rows.damping, columns.damping)
         return {
-            "numbers": np.array([*numbers, self.row_damping, self.column_damping], np.float64),
-            "rows": self.trained_row,
-            "columns": self.trained_column,
-            "by_row_features": self.by_row_features.slope,
-            "by_column_features": self.by_column_features.slope,
+            "numbers": np.array(numbers, np.float64),
+            "rows": rows.trained,
+            "columns": columns.trained,
+            "by_row_features": rows.by_features.slope,
+            "by_column_features": columns.by_features.slope,
             **(self.slopes.arrays() if self.slopes is not None else {}),
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays, row_features: Floats, column_features: Floats) -> "Biases":
+    def restored(cls, arrays: Arrays, row_features: Floats, column_features: Floats) -> Self:
         """From what a file kept, and the features of the training."""
-        means = object.__new__(cls)
-        overall, *numbers = (float(number) for number in arrays["numbers"])
-        means.overall = np.float32(overall)
-        means.noise, means.row_variance, means.column_variance, means.row_damping, means.column_damping = numbers
-        means.trained_row, means.trained_column = arrays["rows"], arrays["columns"]
-        means.by_row_features = FeatureRegression(arrays["by_row_features"])
-        means.by_column_features = FeatureRegression(arrays["by_column_features"])
-        means.row, means.column = means.trained_row.copy(), means.trained_column.copy()
-        means.slopes = None
-        if "coefficients" in arrays:
-            means.slopes = Slopes.restored(arrays, overall, row_features, column_features)
-        return means
+        overall, noise, row_variance, column_variance, row_damping, column_damping = arrays["numbers"].tolist()
+        rows = Deviations(arrays["rows"], row_damping, row_variance, FeatureRegression(arrays["by_row_features"]))
+        by_columns = FeatureRegression(arrays["by_column_features"])
+        columns = Deviations(arrays["columns"], column_damping, column_variance, by_columns)
+        kept = "coefficients" in arrays
+        slopes = Slopes.restored(arrays, overall, row_features, column_features) if kept else None
+        return cls(np.float32(overall), noise, rows, columns, slopes)
 
-    def transposed(self) -> "Biases":
-        """With rows and columns exchanged."""
-        found = copy(self)
-        found.row, found.column = self.column, self.row
-        found.trained_row, found.trained_column = self.trained_column, self.trained_row
-        found.row_damping, found.column_damping = self.column_damping, self.row_damping
-        found.row_variance, found.column_variance = self.column_variance, self.row_variance
-        found.by_row_features, found.by_column_features = self.by_column_features, self.by_row_features
-        found.slopes = None if self.slopes is None else self.slopes.transposed()
-        return found
+    def transposed(self) -> Self:
+        """With rows and columns exchanged: a view, so that each sees every change of the other."""
+        slopes = None if self.slopes is None else self.slopes.transposed()
+        return replace(self, rows=self.columns, columns=self.rows, slopes=slopes)
 
     # What is predicted by biases alone
 
@@ -143,18 +169,14 @@ class Biases:
         """(n, columns): ratings of some rows."""
         if self.slopes is not None:
             return self.slopes.of(self.slopes.rows.inputs[rows], self.slopes.rows.effects[rows])
-        found: Floats = self.overall + self.column + self.row[rows][:, None]
+        found: Floats = self.overall + self.columns.now + self.rows.now[rows][:, None]
         return found
 
     def at_pairs(self, rows: Ints, columns: Ints) -> Floats:
         """(n,): ratings at pairs; an index of -1 is an id that was never seen."""
         if self.slopes is not None:
             return self.slopes.at_pairs(rows, columns)
-        found: Floats = (
-            self.overall
-            + np.where(rows >= 0, self.row[rows], self.row_of_nobody())
-            + np.where(columns >= 0, self.column[columns], self.column_of_nothing())
-        )
+        found: Floats = self.overall + self.rows.at(rows) + self.columns.at(columns)
         return found
 
     def of_new_row(self, columns: Ints, ratings: Floats, features: Floats, asked: Ints | slice) -> Floats:
@@ -162,88 +184,48 @@ class Biases:
         if self.slopes is not None:
             inputs, effects = self.slopes.row_of(columns, ratings, features)
             return np.asarray(self.slopes.of(inputs[None], effects[None], asked)[0])
-        found: Floats = self.overall + self.column[asked] + self.row_of(columns, ratings, features)
+        found: Floats = self.overall + self.columns.now[asked] + self.row_of(columns, ratings, features)
         return found
+
+    def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
+        """The deviation of a row with these ratings and features (P,)."""
+        return self.rows.of(self.surplus(columns, ratings), features)
+
+    def surplus(self, columns: Ints, ratings: Floats) -> Floats:
+        """(n,): what ratings of a row exceed the usual ones of their columns by."""
+        surplus: Floats = ratings - self.overall - self.columns.usual(columns)
+        return surplus
 
     def shares(self, columns: Ints, ratings: Floats, features: Floats, asked: Ints) -> tuple[Doubles, Doubles]:
         """(m, n) and (m, P): what the ratings and features of a row add to its predictions at m columns."""
         if self.slopes is not None:
             return self.slopes.shares(columns, ratings, features, asked)
-        surplus = ratings - self.overall - _usual(columns, self.trained_column)
-        by_rating = surplus.astype(np.float64) / max(len(ratings) + self.row_damping, 1)
+        surplus = self.surplus(columns, ratings)
+        by_rating = surplus.astype(np.float64) / max(len(ratings) + self.rows.damping, 1)
         return np.tile(by_rating, (len(asked), 1)), np.zeros((len(asked), len(features)))
 
     # Changes
 
     def grow(self, rows: int, columns: int) -> None:
         """Make room for at least so many rows and columns."""
-        self.row, self.column = grown(self.row, rows), grown(self.column, columns)
+        self.rows.now, self.columns.now = grown(self.rows.now, rows), grown(self.columns.now, columns)
         if self.slopes is not None:
             self.slopes.rows.grow(rows)
             self.slopes.columns.grow(columns)
 
     def set_row(self, row: int, columns: Ints, ratings: Floats, features: Floats) -> None:
         """A row has other ratings or features than before."""
-        self.row[row] = self.row_of(columns, ratings, features)
+        self.rows.now[row] = self.row_of(columns, ratings, features)
         if self.slopes is not None:
             side = self.slopes.rows
             side.inputs[row], side.effects[row] = self.slopes.row_of(columns, ratings, features)
 
-    def set_column(self, column: int, rows: Ints, ratings: Floats, features: Floats) -> None:
-        """A column has other ratings or features than before."""
-        self.column[column] = self.column_of(rows, ratings, features)
-        if self.slopes is not None:
-            side = self.slopes.columns
-            side.inputs[column], side.effects[column] = self.slopes.transposed().row_of(rows, ratings, features)
-
     def reset_row(self, row: int) -> None:
         """A row is as it was trained."""
-        self.row[row] = self.trained_row[row]
+        self.rows.now[row] = self.rows.trained[row]
         if self.slopes is not None:
             side = self.slopes.rows
             side.inputs[row], side.effects[row] = side.trained_inputs[row], side.trained_effects[row]
-
-    def reset_column(self, column: int) -> None:
-        """A column is as it was trained."""
-        self.column[column] = self.trained_column[column]
-        if self.slopes is not None:
-            side = self.slopes.columns
-            side.inputs[column], side.effects[column] = side.trained_inputs[column], side.trained_effects[column]
-
-    # Deviations
-
-    def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
-        """The deviation of a row with these ratings and features (P,)."""
-        expected = self.by_row_features.expected(features[None])[0, 0]
-        return self._deviation(columns, ratings, self.trained_column, expected, self.row_damping)
-
-    def column_of(self, rows: Ints, ratings: Floats, features: Floats) -> np.float32:
-        """The deviation of a column with these ratings and features (Q,)."""
-        expected = self.by_column_features.expected(features[None])[0, 0]
-        return self._deviation(rows, ratings, self.trained_row, expected, self.column_damping)
-
-    def row_of_nobody(self) -> np.float32:
-        """The deviation of a row of which nothing is known, neither a rating nor a feature."""
-        return np.float32(self.by_row_features.slope[-1, 0])
-
-    def column_of_nothing(self) -> np.float32:
-        """The deviation of a column of which nothing is known, neither a rating nor a feature."""
-        return np.float32(self.by_column_features.slope[-1, 0])
-
-    def _deviation(
-        self, others: Ints, ratings: Floats, trained: Floats, expected: np.float32, damping: float
-    ) -> np.float32:
-        total = len(ratings) + damping
-        sums = (ratings - self.overall - _usual(others, trained)).sum(dtype=np.float64) + damping * expected
-        return np.float32(sums / total if total > 0 else expected)
-
-
-def _usual(others: Ints, trained: Floats) -> Floats:
-    """(n,): deviations in the training; of what came later none."""
-    usual = np.zeros(len(others), np.float32)
-    old = others < len(trained)
-    usual[old] = trained[others[old]]
-    return usual
 
 
 @dataclass(frozen=True)

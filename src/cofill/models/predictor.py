@@ -218,7 +218,7 @@ class Predictor:
     def _grow(self, users: int, items: int) -> tuple[Longs, Longs]:
         """Make room for at least so many users and items. Those that are new, to be refreshed."""
         known, means = self.known, self.means
-        old_users, old_items = len(means.row), len(means.column)
+        old_users, old_items = len(means.rows.now), len(means.columns.now)
         known.grow(users, items)
         self.user_features.grow(known.rows)
         self.item_features.grow(known.columns)
@@ -235,11 +235,12 @@ class Predictor:
                 means.reset_row(user)
             else:
                 means.set_row(user, *known.row(user), self.user_features.values[user])
+        by_item = means.transposed()
         for item in items.tolist():
             if self.item_as_trained(item):
-                means.reset_column(item)
+                by_item.reset_row(item)
             else:
-                means.set_column(item, *known.column(item), self.item_features.values[item])
+                by_item.set_row(item, *known.column(item), self.item_features.values[item])
         self._follow(users.tolist(), items.tolist())
 
     def _make_room(self) -> None:

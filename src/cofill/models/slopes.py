@@ -1,4 +1,6 @@
-"""Slopes: how users differ in what they make of features of items, and the reverse (a linear mixed model).
+"""What is expected from side features: ridge regression, and slopes.
+
+Slopes are how users differ in what they make of features of items, and the reverse (a linear mixed model).
 
 With f = [1, features of a row] and g = [1, features of a column], each less its mean over ratings:
 
@@ -23,11 +25,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Keys, Portion
+from cofill.models.rng import Keys, Portion, Sample, seed_of
 from cofill.threads import on_all_cores
 
 _ROUNDS = 5
@@ -41,8 +42,63 @@ _WORTH = 5.0
 # Numbers in a batch of rows, and of all K that are kept from one round to the next.
 _BATCH, _KEPT = 1_000_000, 60_000_000
 
+# Examples of a ridge regression: enough for hundreds of features, and a bound on time and memory.
+_EXAMPLES = 20_000
+_SEED = seed_of(0xFEA)
+_PENALTIES = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
 
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class FeatureRegression:
+    """Ridge regression: expected (n, m) = [features (n, P), 1] . slope; zero without features."""
+
+    slope: Floats  # (P + 1, m)
+
+    @classmethod
+    def fit(
+        cls, features: Floats, targets: Floats | Doubles, ratings: Longs, keys: Keys, exchange: Exchange = ALONE
+    ) -> Self:
+        """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
+
+        Where all processes have very many, some are chosen by their keys (n,).
+
+        An example with a typical number of ratings counts half of one that has very many.
+        The penalty is the one with which the other examples predict each example best, which has a closed form for
+        ridge regression. Where none beats expecting zero, the slope is zero.
+        """
+        nothing = cls(np.zeros((features.shape[1] + 1, targets.shape[1]), np.float32))
+        if not features.shape[1]:
+            return nothing
+        sample = Sample.of(keys, np.flatnonzero(ratings > 0), _EXAMPLES, _SEED, exchange)
+        if not len(sample.order):
+            return nothing
+        f = sample.gathered(features[sample.places]).astype(np.float64)
+        f = np.column_stack([f, np.ones(len(f))])
+        t = sample.gathered(targets[sample.places]).astype(np.float64)
+        counts = sample.gathered(ratings[sample.places])
+        w = (counts / (counts + counts.mean()))[:, None]
+        values, vectors = np.linalg.eigh((f * w).T @ f)
+        values = np.maximum(values, 0)
+        turned = f @ vectors  # (n, P + 1): features along the directions along which the penalty acts
+        moments = (turned * w).T @ t
+        best, best_error = None, float((w * t**2).sum())
+        for penalty in _PENALTIES:
+            solved = moments / (values + penalty)[:, None]
+            leverage = w * (turned**2 / (values + penalty)).sum(1, keepdims=True)  # how much each predicts itself
+            left_out = (t - turned @ solved) / np.maximum(1 - leverage, 1e-6)
+            error = float((w * left_out**2).sum())
+            if error < best_error:
+                best, best_error = solved, error
+        return nothing if best is None else cls((vectors @ best).astype(np.float32))
+
+    def expected(self, features: Floats) -> Floats:
+        """(n, P) -> (n, m)"""
+        if not features.shape[1]:
+            return np.zeros((len(features), self.slope.shape[1]), np.float32)
+        found: Floats = features @ self.slope[:-1] + self.slope[-1]
+        return found
 
 
 @dataclass(frozen=True)
@@ -122,17 +178,18 @@ class Side:
 
     def as_trained(self, places: Ints) -> tuple[Floats, Floats]:
         """Inputs and effects in the training; of what came later, those of which nothing is known."""
-        old = places < len(self.trained_inputs)
-        inputs, effects = _nobody(len(places), self.inputs.shape[1]), np.zeros((len(places), self.effects.shape[1]))
-        inputs[old], effects[old] = self.trained_inputs[places[old]], self.trained_effects[places[old]]
-        return inputs, np.asarray(effects, np.float32)
+        return _at(places, places < len(self.trained_inputs), self.trained_inputs, self.trained_effects)
 
     def now(self, places: Ints) -> tuple[Floats, Floats]:
         """Inputs and effects as they stand now; an index of -1 was never seen."""
-        seen = places >= 0
-        inputs, effects = _nobody(len(places), self.inputs.shape[1]), np.zeros((len(places), self.effects.shape[1]))
-        inputs[seen], effects[seen] = self.inputs[places[seen]], self.effects[places[seen]]
-        return inputs, np.asarray(effects, np.float32)
+        return _at(places, places >= 0, self.inputs, self.effects)
+
+
+def _at(places: Ints, known: Bools, inputs: Floats, effects: Floats) -> tuple[Floats, Floats]:
+    """Inputs and effects at places that are known, and elsewhere those of which nothing is known."""
+    found = _nobody(len(places), inputs.shape[1]), np.zeros((len(places), effects.shape[1]), np.float32)
+    found[0][known], found[1][known] = inputs[places[known]], effects[places[known]]
+    return found
 
 
 def _nobody(count: int, width: int) -> Floats:

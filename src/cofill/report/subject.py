@@ -45,7 +45,7 @@ class MeansAlone:
     def __init__(self, known: Ratings) -> None:
         by_user, by_item = known.rows("user"), known.rows("item")
         nothing = [np.empty((side.rows, 0), np.float32) for side in (by_user, by_item)]
-        self._means = Biases(by_user, by_item, row_features=nothing[0], column_features=nothing[1])
+        self._means = Biases.fit(by_user, by_item, row_features=nothing[0], column_features=nothing[1])
         self._scale = known.scale
 
     def predictions(self, users: Ints, items: Ints) -> Floats:

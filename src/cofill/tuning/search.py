@@ -15,6 +15,7 @@ from cofill.evaluation.ranking import evaluate_ranking
 from cofill.interrupts import postponed
 from cofill.models.bias_models import ListModel
 from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.observed import KnownRatings
 from cofill.progress import Step, shown
 from cofill.tuning.genetic import GeneticSampler
@@ -173,11 +174,8 @@ class Objective:
         settings = plan.settings
         if plan.goal_name == "rmse":
             rows = data.ratings.rows("item" if settings.orientation == "item" else "user")
-            sides = data.sides(settings)
-            self._known = KnownRatings(rows, rows.transpose())
-            self._about: dict[str, Any] = {
-                "row_features": sides[0], "column_features": sides[1], "portion": data.portion(settings)
-            }  # fmt: skip
+            known = KnownRatings(rows, rows.transpose())
+            self._matrix = Matrix(known, data.ratings.scale, *data.sides(settings), data.portion(settings))
         else:
             self._train, self._validation = data.parts(settings, plan.validation_by)
 
@@ -227,7 +225,7 @@ class Objective:
             if trial.should_prune():
                 raise TrialPruned(f"stopped early in epoch {step.done:g}")
 
-        fitted = fit_matrix(self._known, self._data.ratings.scale, settings, **self._about, progress=report)
+        fitted = fit_matrix(self._matrix, settings, progress=report)
         assert fitted.validation_rmse is not None  # SearchData.check
         trial.set_user_attr("epochs", fitted.epochs)
         return after_refit(fitted.validation_rmse, saved) if saved.decoder == "process" else fitted.validation_rmse

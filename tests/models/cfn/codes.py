@@ -9,7 +9,7 @@ import numpy.typing as npt
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.codes import CodeSpace, EncodedRows
 from cofill.models.cfn.gp import KernelInputs, KernelParams, RatedColumns
-from cofill.models.ridge import FeatureRegression
+from cofill.models.slopes import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ are known, of the last nothing.
 """
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fit import FitResult, fit_matrix
 from cofill.models.cfn.model import fitted_predictor
 from cofill.models.cfn.predictor import CFNPredictor
+from cofill.models.cfn.scaling import Matrix as Filled
 from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 
@@ -94,19 +95,16 @@ def settings(**changes: Any) -> CFNSettings:
     return CFNSettings.of({**quick, "decoder": "network", **changes})
 
 
-def known_ratings() -> KnownRatings:
-    return KnownRatings(matrix().rows, matrix().rows.transpose())
+def whole(row_features: Floats, column_features: Floats) -> Filled:
+    """All ratings, as a network is given them."""
+    rows = matrix().rows
+    known, about = KnownRatings(rows, rows.transpose()), (SideFeatures(row_features), SideFeatures(column_features))
+    return Filled(known, SCALE, *about, Portion.of(rows))
 
 
 @cache
 def _fitted(**changes: Any) -> FitResult:
-    return fit_matrix(
-        known_ratings(),
-        SCALE,
-        settings(**changes),
-        row_features=SideFeatures(world().user_features),
-        column_features=SideFeatures(world().item_features),
-    )
+    return fit_matrix(whole(world().user_features, world().item_features), settings(**changes))
 
 
 def fitted(**changes: Any) -> FitResult:
@@ -118,14 +116,9 @@ def predictor(*, features: bool = True, orientation: str = "item", **changes: An
     """As right after a fit; without `features` all of them are zero when it comes to predictions."""
     changes = {"decoder": "process", "orientation": orientation, **changes}
     of_rows, of_columns = (f.copy() if features else 0 * f for f in (world().user_features, world().item_features))
-    return fitted_predictor(
-        "user" if orientation == "user" else "item",
-        fitted(**changes),
-        known_ratings(),
-        settings(**changes),
-        (SideFeatures(of_rows), SideFeatures(of_columns)),
-        Portion.of(matrix().rows),
-    )
+    trained = fitted(**changes)
+    part = replace(trained.part, matrix=whole(of_rows, of_columns))
+    return fitted_predictor("user" if orientation == "user" else "item", replace(trained, part=part))
 
 
 def vector(*values: float) -> Floats:

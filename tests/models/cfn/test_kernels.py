@@ -10,8 +10,9 @@ import torch
 
 from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn import torch as in_torch
 from cofill.models.cfn.fit import TrainingEngine
-from cofill.models.cfn.network import CFNetwork, encode_rows, outputs_at
+from cofill.models.cfn.network import CFNetwork, activated, activation_gradient, encode_rows, outputs_at
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out
 from cofill.models.cfn.torch import PlainNetwork, TorchEngine
@@ -93,45 +94,22 @@ def settings_for(noise: Noise, output: Output, hidden: tuple[int, ...], **change
     )
 
 
-CASES = list(
-    itertools.product(("mask", "gaussian", "salt-and-pepper"), ("tanh", "identity"), ((16,), (16, 9), (16, 9, 16)))
-)
+CASES = [
+    *itertools.product(("mask", "gaussian", "salt-and-pepper"), ("tanh", "identity"), ((16,), (16, 9, 16)), ("tanh",)),
+    *itertools.product(("mask",), ("identity",), ((16,), (16, 9)), ("sigmoid", "identity")),
+]
 
 
 @pytest.mark.parametrize("features", [0, P])
-@pytest.mark.parametrize(("noise", "output", "hidden"), CASES)
-def test_fused_equals_plain_torch(noise: Noise, output: Output, hidden: tuple[int, ...], features: int) -> None:
-    settings = settings_for(noise, output, hidden)
-    fused = trained(settings, fused=True, features=features)
-    assert_same_weights(fused, trained(settings, fused=False, features=features))
-
-
-@pytest.mark.parametrize("features", [0, P])
-@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
-@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
-def test_fused_equals_plain_torch_with_another_activation(
-    activation: Activation, hidden: tuple[int, ...], features: int
+@pytest.mark.parametrize(("noise", "output", "hidden", "activation"), CASES)
+def test_fused_equals_plain_torch(
+    noise: Noise, output: Output, hidden: tuple[int, ...], activation: Activation, features: int
 ) -> None:
-    settings = settings_for("mask", "identity", hidden, activation=activation)
-    fused = trained(settings, fused=True, features=features)
-    assert_same_weights(fused, trained(settings, fused=False, features=features))
-    usual = trained(settings_for("mask", "identity", hidden), fused=True, features=features)
-    assert not np.allclose(fused.input.weight, usual.input.weight, rtol=1e-2)
-
-
-@pytest.mark.parametrize("features", [0, P])
-@pytest.mark.parametrize(("noise", "output", "hidden"), CASES)
-def test_two_shards_equal_one(noise: Noise, output: Output, hidden: tuple[int, ...], features: int) -> None:
-    one = trained(settings_for(noise, output, hidden), fused=True, features=features)
-    two = trained(settings_for(noise, output, hidden, threads=2), fused=True, features=features)
-    assert_same_weights(two, one)
-
-
-@pytest.mark.parametrize("features", [0, P])
-@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
-def test_shards_that_outnumber_the_columns(hidden: tuple[int, ...], features: int) -> None:
-    many = trained(settings_for("mask", "tanh", hidden, threads=100), fused=True, features=features)
-    assert_same_weights(many, trained(settings_for("mask", "tanh", hidden), fused=True, features=features))
+    """With any number of shards, also with more than there are columns."""
+    settings = settings_for(noise, output, hidden, activation=activation)
+    definition = trained(settings, fused=False, features=features)
+    for threads in (1, 2, 100):
+        assert_same_weights(trained(settings.changed({"threads": threads}), fused=True, features=features), definition)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -155,44 +133,6 @@ def test_many_minibatches_in_one_call_are_the_same_one_by_one(features: int, thr
     assert_same_weights(together, apart)
 
 
-@pytest.mark.parametrize("features", [0, P])
-def test_training_moves_the_weights(features: int) -> None:
-    """The tests above could not tell two engines that both do nothing."""
-    settings = settings_for("mask", "tanh", (16, 9))
-    start = trained(settings, fused=True, features=features, steps=0)
-    end = trained(settings, fused=True, features=features)
-    assert ("input.side" in start.weights()) == (features > 0)
-    for name, a in start.weights().items():
-        assert not np.allclose(a, end.weights()[name], rtol=1e-2), name
-
-
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
-def test_weights_of_a_feature_that_nobody_has_decay_all_the_same(hidden: tuple[int, ...], fused: bool) -> None:
-    """In every layer, by as much as any other weight: in step t by 1 - 0.1 * 0.2 / t."""
-    settings = settings_for("mask", "tanh", hidden)
-    network = new_network(settings, features=P)
-    before = {name: weight.copy() for name, weight in network.weights().items()}
-    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
-    rows = scaled_rows(features=P)
-    for t in (1, 2, 3):
-        minibatch = gather(rows, np.arange(6, 15, dtype=np.int64) + t)  # the last feature is that of rows 1, 2 and 4
-        assert minibatch.features[:, 0].any()
-        assert not minibatch.features[:, -1].any()
-        step(engine, minibatch, 0.1 / t)
-    kept = float(np.prod([1 - 0.1 * 0.2 / t for t in (1, 2, 3)]))
-    read_by = ["output.weight", *(f"middle.{n}.weight" for n in range(len(hidden) - 1))]
-    after = network.weights()
-    for unused, used, name in [
-        (before["input.side"][-1], before["input.side"][0], "input.side"),
-        *((before[name][:, -1], before[name][:, -P], name) for name in read_by),
-    ]:
-        now = after[name]
-        now_unused, now_used = (now[-1], now[0]) if name == "input.side" else (now[:, -1], now[:, -P])
-        np.testing.assert_allclose(now_unused, unused * kept, rtol=1e-5, atol=1e-7)
-        assert not np.allclose(now_used, used * kept, rtol=1e-3), name
-
-
 def test_features_of_zero_are_no_features() -> None:
     """A network that reads rows of which nothing is known learns what one without features learns."""
     settings = settings_for("mask", "identity", (16,))
@@ -213,62 +153,45 @@ def test_features_of_zero_are_no_features() -> None:
 
 
 @pytest.mark.parametrize("features", [0, P])
-@pytest.mark.parametrize("hidden", [(16,), (16, 9)])
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_outputs_are_those_of_the_definition(activation: Activation, hidden: tuple[int, ...], features: int) -> None:
-    settings = settings_for("mask", "tanh", hidden, activation=activation)
-    network = trained(settings, fused=True, features=features)
-    rows = scaled_rows(features=features)
-    entry_rows = np.repeat(np.arange(ROWS), 3).astype(np.int64)
-    entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
-    outputs = outputs_at(network, rows, entry_rows, entry_columns)
-    row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
-    inputs = (rows.known.values + np.float32(rows.presence)) * rows.input_scale[row_of_entry]
-    plain = PlainNetwork(network)
-    with torch.no_grad():
-        codes = plain.encode(
-            torch.from_numpy(row_of_entry),
-            torch.from_numpy(rows.known.indices.astype(np.int64)),
-            torch.from_numpy(inputs),
-            ROWS,
-            torch.from_numpy(rows.features),
-        )
-        expected = torch.tanh(plain.output.everywhere(codes)).numpy()[entry_rows, entry_columns]
-    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("features", [0, P])
 @pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
+def test_codes_and_outputs_are_those_of_the_definition(
     activation: Activation, hidden: tuple[int, ...], features: int
 ) -> None:
-    """[h, s]: the features stand at the end of a code as they are."""
+    """Of one row and of many. [h, s]: the features stand at the end of a code as they are."""
     settings = settings_for("mask", "tanh", hidden, activation=activation)
-    network = trained(settings, fused=True, features=features)
-    rows = scaled_rows(features=features)
+    network, rows = trained(settings, fused=True, features=features), scaled_rows(features=features)
     known = entries_of(gather(rows, np.arange(ROWS)))
+    given = (torch.from_numpy(known.rows.astype(np.int64)), torch.from_numpy(known.columns.astype(np.int64)))
+    plain = PlainNetwork(network)
     with torch.no_grad():
-        expected = (
-            PlainNetwork(network)
-            .encode(
-                torch.from_numpy(known.rows.astype(np.int64)),
-                torch.from_numpy(known.columns.astype(np.int64)),
-                torch.from_numpy(known.inputs),
-                ROWS,
-                torch.from_numpy(rows.features),
-            )
-            .numpy()
-        )
+        codes = plain.encode(*given, torch.from_numpy(known.inputs), ROWS, torch.from_numpy(rows.features))
+        outputs = torch.tanh(plain.output.everywhere(codes)).numpy()
+    expected = codes.numpy()
     assert expected.shape == (ROWS, network.width) == (ROWS, hidden[-1] + features)
     np.testing.assert_array_equal(expected[:, hidden[-1] :], rows.features)
     np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
     for row in range(ROWS):
-        one = np.array([row])
-        alone = as_read(
-            rows.known.take(one), rows.features[one], input_scale=rows.input_scale[one], presence=rows.presence
+        np.testing.assert_allclose(
+            encode_rows(network, rows.take(np.array([row])))[0], expected[row], rtol=0, atol=1e-5
         )
-        np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)
+    at = np.repeat(np.arange(ROWS), 3), np.random.default_rng(0).integers(0, COLUMNS, 3 * ROWS).astype(np.int32)
+    np.testing.assert_allclose(outputs_at(network, rows, *at), outputs[at], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_function_of_hidden_layers_and_its_slope_are_those_of_torch(activation: Activation) -> None:
+    """Far out, too."""
+    z = np.concatenate([np.linspace(-6, 6, 101), [-1e4, 1e4]]).astype(np.float32)
+    leaf = torch.from_numpy(z).requires_grad_()
+    h = in_torch.activated(leaf, activation)
+    h.sum().backward()
+    found = activated(z, activation)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, h.detach().numpy(), rtol=0, atol=1e-6)
+    assert leaf.grad is not None
+    slope = activation_gradient(np.full_like(z, 3), h.detach().numpy(), activation)
+    np.testing.assert_allclose(slope, 3 * leaf.grad.numpy(), rtol=0, atol=1e-6)
 
 
 # Sums of very many ratings

@@ -26,7 +26,7 @@ from tests.models.cfn.described_matrix import fitted, matrix
 )
 def test_it_is_the_row_read_again(shape: dict[str, Any]) -> None:
     trained = fitted(**{"decoder": "process", **shape})
-    network, scaling, world = trained.network, trained.scaling, matrix()
+    network, scaling, world = trained.network, trained.part.scaling, matrix()
     # Rows of the training, and some that have one rating, or two.
     rows = [world.rows.row(row) for row in (0, 3, 10, 20)]
     rows += [(np.array([4], np.int32), np.array([5], np.float32)), (np.array([7], np.int32), np.array([1], np.float32))]

@@ -117,7 +117,7 @@ def test_salt_and_pepper_are_the_ends_of_the_rating_scale(decoder: str) -> None:
     rated, portion = SparseRows(known.indptr, known.indices, values, COLUMNS), Portion.of(known)
     nothing = np.zeros((ROWS, 0), np.float32)
     if decoder == "process":
-        biases = Biases(
+        biases = Biases.fit(
             rated, rated.transpose(), None, row_features=nothing, column_features=nothing[:COLUMNS], portion=portion
         )
         scaling = Scaling.fit(rated, biases, scale, chosen, nothing, portion)

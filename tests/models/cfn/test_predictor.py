@@ -14,6 +14,7 @@ from cofill.models.cfn import predictor as predicting
 from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.predictor import CFNPredictor
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.observed import known_arrays, known_from
 from cofill.models.predictor import Given, Predictor
 from tests.models.cfn import described_matrix
@@ -184,12 +185,12 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
         np.testing.assert_allclose(found, stranger, rtol=0, atol=1e-5)
     # The decoder's biases are posterior means beside tastes, the fitted ones without.
     near = 1e-5 if model.own_output else 0.3
-    assert np.abs(means.overall + means.row_of_nobody() + means.column - stranger).max() < near
+    assert np.abs(means.overall + means.rows.of_nobody() + means.columns.now - stranger).max() < near
     strange = model.entries(every_user, np.full(of.users, -1, np.int32))
     np.testing.assert_allclose(model.entries(every_user, np.full(of.users, of.items - 1, np.int32)), strange, atol=1e-5)
-    assert np.abs(means.overall + means.column_of_nothing() + means.row - strange).max() < near
+    assert np.abs(means.overall + means.columns.of_nobody() + means.rows.now - strange).max() < near
     neither = model.entries(indices(-1), indices(-1))[0]
-    assert neither == pytest.approx(means.overall + means.row_of_nobody() + means.column_of_nothing(), abs=1e-5)
+    assert neither == pytest.approx(means.overall + means.rows.of_nobody() + means.columns.of_nobody(), abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [PROCESS["item"], PROCESS["user"], *NETWORK.values()], ids=str)
@@ -296,11 +297,8 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
     back = type(lived).restored(
         {name: array.copy() for name, array in arrays.items()},
         numbers,
-        known,
-        SCALE,
+        Matrix(known, SCALE, sides[0], sides[1]),
         described_matrix.settings(**{"decoder": "process", **shape}),
-        sides[0],
-        sides[1],
     )
     assert back.decoder.amplitudes == lived.decoder.amplitudes
     np.testing.assert_allclose(every_way(back), every_way(lived), rtol=0, atol=1e-5)
@@ -310,21 +308,15 @@ def test_what_leads_out_of_its_arrays_is_refused() -> None:
     """Compiled loops go by these indices."""
     model = predictor(**PROCESS["uncut"])
     arrays, numbers = model.state()
+    settings = described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]})
+    matrix = Matrix(model.by_row, SCALE, model.row_features, model.column_features)
     for name, less, words in (
         ("input.weight", arrays["input.weight"][:-1], "another number of columns"),
         ("decoder.alpha", arrays["decoder.alpha"][:-1], "another number of coefficients"),
         ("decoder.near", arrays["decoder.near"] + ROWS, "nearest rows is damaged"),
     ):
         with pytest.raises(ValueError, match=words):
-            type(model).restored(
-                arrays | {name: less},
-                numbers,
-                model.by_row,
-                SCALE,
-                described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]}),
-                model.row_features,
-                model.column_features,
-            )
+            type(model).restored(arrays | {name: less}, numbers, matrix, settings)
 
 
 def test_the_arrays_of_the_caller_stay_as_they_are() -> None:
@@ -348,7 +340,7 @@ def test_it_predicts_what_features_decide(orientation: str) -> None:
 @NETWORKS
 def test_what_was_trained_is_predicted_by_the_network_itself(shape: Shape) -> None:
     trained = fitted(**shape)
-    network, scaling, rows = trained.network, trained.scaling, world().by_user
+    network, scaling, rows = trained.network, trained.part.scaling, world().by_user
     scaled = scaling.down(rows, world().user_features)
     outputs = network.output(encode_rows(network, scaled))
     if network.squash:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors
 
-from cofill import CFN
+from cofill import CFN, Features
 from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.errors import CheckpointError
@@ -42,9 +42,9 @@ def weights(model: CFN, folder: Path) -> bytes:
     return path.read_bytes()
 
 
-def kill_after(file: Path, changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[str, Any]:
-    """Train until it has saved that often; returns where the checkpoint stands."""
-    return killed_after(checkpoint, saves, lambda: fit(file, changes, checkpoint))
+def told(model: CFN) -> list[tuple[object, ...]]:
+    """What the history says, but how long it took."""
+    return [(r.rows, r.phase, r.epoch, r.loss, r.learning_rate, r.lowered) for r in model.history]
 
 
 def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Path) -> None:
@@ -58,41 +58,52 @@ def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Pa
     never_killed = fit(file, {})
     assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
     assert resumed.measures == never_killed.measures
-    assert [(r.phase, r.epoch, r.loss) for r in resumed.history] == [
-        (r.phase, r.epoch, r.loss) for r in never_killed.history
-    ]
+    assert told(resumed) == told(never_killed)
 
 
-def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> None:
-    """The best epoch lies before the kill: its weights must have survived too."""
-    changes: dict[str, Any] = {"refit": False, "epochs": 40, "patience": 6, "learning_rate": 0.2, "weight_decay": 0.0}
-    changes |= {"decoder": "network", "learning_rate_decay": 0.0}
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    never_killed = fit(file, changes)
-    best = int(never_killed.measures["epochs"] or 0)
-    assert best < len(never_killed.history) < 40
-    state = kill_after(file, changes, checkpoint, best + 2)
-    assert state["best_epoch"] == best < state["epoch"]
-    resumed = fit(file, changes, checkpoint, resume=True)
-    assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "a rate that is lowered": {"learning_rate": 0.8, "weight_decay": 0.0, "epochs": 6, "decoder": "network"},
+    "the best weights": {
+        "refit": False, "epochs": 40, "patience": 2, "learning_rate": 0.2, "weight_decay": 0.0, "decoder": "network",
+        "learning_rate_decay": 0.0,
+    },
+    "a stack, pre-trained, with features": {
+        "hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2, "cold_ratio": 0.2,
+    },
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("saves", [1, 5, 8])
-def test_killed_when_the_learning_rate_is_lowered(file: Path, tmp_path: Path, saves: int) -> None:
-    """Before and after: the first weights are those of a rate with which nothing is learned."""
-    changes = {"learning_rate": 0.8, "weight_decay": 0.0, "epochs": 6, "decoder": "network"}
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    state = kill_after(file, changes, checkpoint, saves)
-    assert state["lowered"] == (0 if saves < 5 else 1)
-    resumed, never_killed = fit(file, changes, checkpoint, resume=True), fit(file, changes)
-    assert never_killed.history[-1].lowered == 1
-    assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
+@pytest.mark.parametrize("case", CASES)
+def test_every_checkpoint_leads_to_the_same_end(case: str, file: Path, tmp_path: Path) -> None:
+    """Also that of the last epoch, after which nothing is left to do, and one from before the rate was lowered."""
+    checkpoint, changes, kept = tmp_path / "checkpoint.safetensors", CASES[case], list[bytes]()
+    ratings = Ratings.read(file)
+    about = Features.read((np.arange(1, 61), np.random.default_rng(0).normal(size=(60, 2))), name="about")
+    features: dict[str, Any] = {"user_features": about} if "features" in case else {}
+
+    def keep(step: Step) -> None:
+        if (step.unit == "epoch" or step.note) and checkpoint.exists():  # not before the end of the pre-training
+            kept.append(checkpoint.read_bytes())
+
+    never_killed = CFN(**QUICK | changes).fit(ratings, checkpoint=checkpoint, progress=keep, **features)
+    expected, last = weights(never_killed, tmp_path / "expected"), never_killed.history[-1]
+    assert bool(last.lowered) == (case == "a rate that is lowered")
+    if case == "the best weights":
+        assert (never_killed.measures["epochs"] or 0) < len(never_killed.history) < 40
+    states = list(dict.fromkeys(kept))
+    assert len(states) >= 4
+    for number, content in enumerate(states):
+        checkpoint.write_bytes(content)
+        resumed = CFN(**QUICK | changes).fit(ratings, checkpoint=checkpoint, resume=True, **features)
+        assert weights(resumed, tmp_path / str(number)) == expected
+        assert told(resumed) == told(never_killed)
 
 
 @pytest.mark.parametrize(
     ("changes", "saves", "phase"),
-    [({}, 2, "search"), ({}, 6, "train"), ({"refit": False}, 2, "search")],
-    ids=["search", "train", "no refit"],
+    [({"refit": False}, 2, "search"), ({}, 6, "train")],
+    ids=["search", "train"],
 )
 def test_killed_in_the_second_of_two_networks(
     file: Path, tmp_path: Path, changes: dict[str, Any], saves: int, phase: str
@@ -114,29 +125,9 @@ def test_killed_in_the_second_of_two_networks(
     never_killed = fit(file, changes)
     assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
     assert resumed.measures == never_killed.measures
-    assert [(r.rows, r.phase, r.epoch, r.loss) for r in resumed.history] == [
-        (r.rows, r.phase, r.epoch, r.loss) for r in never_killed.history
-    ]
+    assert told(resumed) == told(never_killed)
     assert checkpoint.exists()
     assert not second.exists()
-
-
-def test_a_checkpoint_of_every_epoch_leads_to_the_same_end(file: Path, tmp_path: Path) -> None:
-    """Also that of the last one, after which nothing is left to do."""
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    kept: list[bytes] = []
-    model = CFN(**QUICK)
-
-    def keep(step: Step) -> None:
-        if step.unit == "epoch":
-            kept.append(checkpoint.read_bytes())
-
-    model.fit(Ratings.read(file), checkpoint=checkpoint, progress=keep)
-    assert len(kept) == len(model.history) == QUICK["epochs"] + (model.measures["epochs"] or 0)
-    expected = weights(model, tmp_path / "expected")
-    for number, content in enumerate(kept):
-        checkpoint.write_bytes(content)
-        assert weights(fit(file, {}, checkpoint, resume=True), tmp_path / str(number)) == expected
 
 
 def test_half_written_drafts_do_not_matter(file: Path, tmp_path: Path) -> None:
@@ -147,52 +138,39 @@ def test_half_written_drafts_do_not_matter(file: Path, tmp_path: Path) -> None:
     assert weights(resumed, tmp_path / "a") == weights(fit(file, {}), tmp_path / "b")
 
 
-@pytest.mark.parametrize(
-    "changes", [{"seed": 1}, {"learning_rate": 0.01}, {"hidden": [9]}, {"epochs": 5}, {"threads": 2}]
-)
-def test_a_checkpoint_of_other_settings_is_refused(file: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
-    checkpoint = tmp_path / "checkpoint.safetensors"
+@pytest.fixture(scope="module")
+def finished(file: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The checkpoint that a run leaves."""
+    checkpoint = tmp_path_factory.mktemp("finished") / "checkpoint.safetensors"
     fit(file, {}, checkpoint)
-    with pytest.raises(CheckpointError, match="other ratings, side information or settings") as caught:
-        fit(file, changes, checkpoint, resume=True)
-    assert str(checkpoint) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    return checkpoint.read_bytes()
 
 
-def test_how_often_it_is_saved_may_change(file: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_other_settings_or_ratings_is_refused(file: Path, finished: bytes, tmp_path: Path) -> None:
+    """How often it is saved may change."""
     checkpoint = tmp_path / "checkpoint.safetensors"
-    fit(file, {}, checkpoint)
-    fit(file, {"checkpoint_seconds": 9}, checkpoint, resume=True)
-
-
-def test_a_checkpoint_of_other_ratings_is_refused(file: Path, tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    fit(file, {}, checkpoint)
+    checkpoint.write_bytes(finished)
     lines = file.read_text().splitlines()
     one_changed = tmp_path / "ratings.csv"
     user, item, rating, *time_of = lines[1].split(",")
     lines[1] = ",".join([user, item, "3.0" if float(rating) != 3 else "3.5", *time_of])
     one_changed.write_text("\n".join(lines) + "\n")
-    with pytest.raises(CheckpointError, match="other ratings, side information or settings"):
-        fit(one_changed, {}, checkpoint, resume=True)
+    others = ({"seed": 1}, {"learning_rate": 0.01}, {"hidden": [9]}, {"epochs": 5}, {"threads": 2})
+    for ratings, changes in ((one_changed, {}), *((file, other) for other in others)):
+        with pytest.raises(CheckpointError, match="other ratings, side information or settings") as caught:
+            fit(ratings, changes, checkpoint, resume=True)
+        assert str(checkpoint) in str(caught.value)
+        assert "\n" not in str(caught.value)
+    fit(file, {"checkpoint_seconds": 9}, checkpoint, resume=True)
 
 
-@pytest.mark.parametrize("keep", [0, 7, 100, 0.5, 0.99])
-def test_a_truncated_checkpoint_is_refused(file: Path, tmp_path: Path, keep: float) -> None:
+def test_a_truncated_checkpoint_or_something_else_is_refused(file: Path, finished: bytes, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
-    fit(file, {}, checkpoint)
-    content = checkpoint.read_bytes()
-    checkpoint.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
-    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors: the checkpoint cannot be read"):
-        fit(file, {}, checkpoint, resume=True)
-
-
-@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"\x80\x04]", b"PK\x03\x04", b"{}" * 50])
-def test_something_else_is_refused(file: Path, tmp_path: Path, content: bytes) -> None:
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    checkpoint.write_bytes(content)
-    with pytest.raises(CheckpointError, match="cannot be read"):
-        fit(file, {}, checkpoint, resume=True)
+    cut = [finished[:keep] for keep in (0, 7, 100, len(finished) // 2, len(finished) - 9)]
+    for content in (*cut, b"no checkpoint", b"\x80\x04]", b"PK\x03\x04", b"{}" * 50):
+        checkpoint.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors: the checkpoint cannot be read"):
+            fit(file, {}, checkpoint, resume=True)
 
 
 def test_without_resume_an_old_checkpoint_is_replaced(file: Path, tmp_path: Path) -> None:

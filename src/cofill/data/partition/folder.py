@@ -264,10 +264,11 @@ class Partition:
             cuts.append(max(nearest, cuts[-1]))
         return list(zip(cuts, [*cuts[1:], self.buckets], strict=True))
 
-    def read(self, first: int, last: int, *, times: bool = True) -> Shard:
+    def read(self, first: int, last: int, *, times: bool = True, rows: range | None = None) -> Shard:
         """The buckets from `first` to `last`, without it, after their checksums were found right.
 
-        Without `times`, those are left out, which spares memory.
+        Without `times`, those are left out, and with `rows` all ratings of others: a few buckets at a time, so that no
+        more is in memory.
         """
         if not 0 <= first <= last <= self.buckets:
             raise DataError(
@@ -279,7 +280,14 @@ class Partition:
 
         def bucket(file: File) -> Arrays:
             found = file.arrays(self.folder)
-            return found if times else {name: array for name, array in found.items() if name != "times"}
+            if not times:
+                found.pop("times", None)
+            if rows is not None:
+                own = (found["rows"] >= rows.start) & (found["rows"] < rows.stop)
+                found["ends"] = np.concatenate([[0], np.cumsum(own)])[found["ends"]]
+                found |= {name: found[name][own] for name in ("rows", "values", "times") if name in found}
+                found["rows"] -= np.int32(rows.start)
+            return found
 
         with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
             parts = list(threads.map(bucket, manifest.buckets[first:last]))
@@ -300,7 +308,8 @@ class Partition:
             described = all_of("described", np.bool_)
             vectors[described] = np.concatenate([vectors[:0], *(part.pop("features") for part in parts)])
             features = SideFeatures(vectors, described)
-        by_column = SparseRows(ends, all_of("rows", np.int32), all_of("values", np.float32), len(self.rows))
+        height = len(self.rows) if rows is None else len(rows)
+        by_column = SparseRows(ends, all_of("rows", np.int32), all_of("values", np.float32), height)
         when = None
         if times and manifest.times is not None:
             when = all_of("times", np.dtype(manifest.times))[np.argsort(by_column.indices, kind="stable")]

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -26,10 +27,10 @@ from cofill.data.described import learned_features, matched_counts, refuse_witho
 from cofill.data.features import Features
 from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Partition, is_partition, packed_ids
-from cofill.data.partition.pieces import Streaming, Whole, in_pieces, interactions_error
-from cofill.data.ratings import Ratings, Spread, Times, warn_of_repeats
-from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, id_keys, last_of_each_pair
-from cofill.errors import DataError, Remedy
+from cofill.data.partition.pieces import Pieces, Whole, in_pieces, interactions_error
+from cofill.data.ratings import Ratings, Scale, Spread, warn_of_repeats
+from cofill.data.vocabulary import Id, Vocabulary, id_keys
+from cofill.errors import DataError
 from cofill.files import explain_write_failure
 from cofill.interrupts import unfinished
 from cofill.progress import Progress, Step, unseen
@@ -70,11 +71,11 @@ def write_partition(
     """Write ratings into `buckets` of columns, for trainings that share the columns among machines.
 
     `source` is the path of a file, or of a folder of Parquet files; or Ratings. Parquet and text in UTF-8 may be larger
-    than memory. `reading` are the arguments of `Ratings.read`. The columns are users if the `orientation` is "item",
-    else items. Features are those of `fit`; ids that have features and no rating belong to the
-    partition, too. `titles` of items win over those that are found beside the ratings; with a `titles_source`, which an
-    error names, one of them has to be of use. Of ratings that repeat a user and item the latest counts, and at equal
-    times, or without any, the last line. If nothing comes of it, a partition that was there before is as it was.
+    than memory, unless bad lines shall be skipped. `reading` are the arguments of `Ratings.read`. The columns are users
+    if the `orientation` is "item", else items. Features are those of `fit`; ids that have features and no rating belong
+    to the partition, too. `titles` of items win over those that are found beside the ratings; with a `titles_source`,
+    which an error names, one of them has to be of use. Of ratings that repeat a user and item the latest counts, and at
+    equal times, or without any, the last line. If nothing comes of it, a partition that was there before is as it was.
 
     Memory is bounded by the largest bucket, a piece of the source (`piece_bytes` of text, `piece_rows` of Parquet), the
     ids of all rows, and the features.
@@ -82,7 +83,7 @@ def write_partition(
     out = Path(folder)
     if not 1 <= buckets <= MOST_BUCKETS:
         found = f"{buckets} is no number of buckets"
-        raise DataError(found, Remedy.passing(f"give from 1 to {MOST_BUCKETS} with {{buckets}}", buckets=256))
+        raise DataError(found, f"give from 1 to {MOST_BUCKETS} with buckets=256")
     check_folder(out)
     features = {"user": learned_features(user_features, "user"), "item": learned_features(item_features, "item")}
     for side in SIDES:
@@ -100,29 +101,25 @@ def write_partition(
         refuse_pipe(source)
         if not in_pieces(source, piece_bytes, reading):
             source = read_ratings_or_interactions(source, **reading)
-    place = out.resolve()
-    draft = place.with_name(f"{place.name}.part-{uuid4().hex[:12]}")
     if isinstance(source, Ratings) and not source.rated:
         raise interactions_error(name)
+    place = out.resolve()
+    draft = place.with_name(f"{place.name}.part-{uuid4().hex[:12]}")
     with unfinished(draft):
         try:
             (draft / "runs").mkdir(parents=True)
         except OSError as problem:
             raise DataError(explain_write_failure(out, problem)) from problem
-        runs = _Runs(draft / "runs", buckets, orientation)
+        writer = _Writer(draft, buckets, orientation, features)
         if isinstance(source, Ratings):
-            whole = _taken(source, runs)
+            whole = _taken(source, writer)
         else:
-            streaming = Streaming(source, piece_bytes, piece_rows, reading)
-            for frame, share in streaming.frames():
-                runs.add(frame)
+            pieces = Pieces(source, piece_bytes, piece_rows, reading)
+            for frame, share in pieces.frames():
+                writer.add(frame)
                 progress(Step(READING, share, 1.0, READING_SHARE * share))
-            whole = streaming.whole(runs.spread)
-        cold = {side: [] if about is None else about.ids.ids for side, about in features.items()}
-        if isinstance(source, Ratings):
-            cold = {"user": cold["user"] + source.users.ids, "item": cold["item"] + source.items.ids}
-        writer = _Writer(draft, runs, whole, orientation, features, cold, titles or {})
-        writer.write(titles_source, progress)
+            whole = pieces.whole(writer.spread)
+        writer.finish(whole, titles or {}, titles_source, progress)
         shutil.rmtree(draft / "runs")
         _put_in_place(draft, place)
     return Partition.open(out)
@@ -151,14 +148,16 @@ def check_folder(folder: Path) -> None:
             )
 
 
-def _taken(ratings: Ratings, runs: "_Runs") -> Whole:
+def _taken(ratings: Ratings, writer: "_Writer") -> Whole:
     """Ratings that are in memory already."""
     import polars as pl
 
     if not len(ratings):
         raise DataError(f"there are no {ratings.plural} to train on", "give at least one")
     users, items = ratings.users.column(), ratings.items.column()
-    runs.titles |= {str(item): title for item, title in ratings.titles.items()}
+    writer.titles |= {str(item): title for item, title in ratings.titles.items()}
+    writer.cold["user"] += ratings.users.ids
+    writer.cold["item"] += ratings.items.ids
     for begin in range(0, len(ratings), PIECE_ROWS):
         part = slice(begin, begin + PIECE_ROWS)
         found = {
@@ -166,7 +165,7 @@ def _taken(ratings: Ratings, runs: "_Runs") -> Whole:
             "item": items.gather(ratings.item_index[part]),
             "value": ratings.values[part],
         }
-        runs.add(pl.DataFrame(found | ({} if ratings.times is None else {"time": ratings.times[part]})))
+        writer.add(pl.DataFrame(found | ({} if ratings.times is None else {"time": ratings.times[part]})))
     return Whole("the ratings", len(ratings), ratings.scale)
 
 
@@ -182,31 +181,38 @@ def _put_in_place(draft: Path, out: Path) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-# Runs
-
-
 def buckets_of(ids: Iterable[Id], buckets: int) -> npt.NDArray[np.uint16]:
     """(n,): the bucket of each id, the same for 42 and "42"."""
     return np.asarray(id_keys(ids) % np.uint64(buckets), np.uint16)
 
 
-class _Runs:
-    """All ratings of a source in files, one for each piece, sorted by the bucket of their column."""
+class _Writer:
+    """All ratings in runs on disk, one for each piece, sorted by the bucket of their column; then bucket by bucket."""
 
-    def __init__(self, folder: Path, buckets: int, orientation: Orientation) -> None:
+    def __init__(
+        self, folder: Path, buckets: int, orientation: Orientation, features: Mapping[str, Features | None]
+    ) -> None:
         import polars as pl
 
-        self.folder, self.buckets = folder, buckets
-        self._column, self._row = ("user", "item") if orientation == "item" else ("item", "user")
-        self._runs: list[pl.LazyFrame] = []
-        self._counts: Longs = np.zeros(buckets, np.int64)
-        self._times: set[str | None] = set()
+        self._folder, self._buckets = folder, buckets
+        self._row_side: Orientation = orientation
+        self._column_side: Orientation = "user" if orientation == "item" else "item"
+        self._about_rows, self._about_columns = features[self._row_side], features[self._column_side]
+        self.cold = {side: [] if about is None else list(about.ids.ids) for side, about in features.items()}
+        """Ids that may have no rating, by side."""
         self.titles: dict[str, str] = {}
         """Those of items that were found, by their ids as text; of several, the first in alphabetical order."""
-        self.rows = pl.Series("id", [], dtype=pl.Int64)
-        """The ids of all rows, those of ratings that repeat a pair included."""
-        self.integers = True
-        """Whether the ids of all columns are integers."""
+        self._runs: list[pl.LazyFrame] = []
+        self._counts: Longs = np.zeros(buckets, np.int64)
+        self._rows = pl.Series("id", [], dtype=pl.Int64)  # the ids of all rows
+        self._integers = True  # whether the ids of all columns are
+        self._time_types: set[str | None] = set()
+        # What adds up over buckets
+        self._sum = 0.0
+        self._times: list[float | int] = []  # the first and the last of each bucket
+        self._rated = self._described = 0  # columns with ratings, and those of them with features
+        self._first_ids: list[Any] = []
+        self._used_titles: dict[Id, str] = {}
 
     def add(self, frame: "pl.DataFrame") -> None:
         """Write a run of entries: user, item, value, and time and title where there are any."""
@@ -217,21 +223,19 @@ class _Runs:
             for item, title in titled.group_by("item").agg(pl.col("title").min()).iter_rows():
                 self.titles[item] = min(title, self.titles.get(item, title))
         frame = frame.select(
-            pl.col(self._column).alias("column"), pl.col(self._row).alias("row"), pl.col("value", "^time$")
+            pl.col(self._column_side).alias("column"), pl.col(self._row_side).alias("row"), pl.col("value", "^time$")
         )
-        strings = [name for name in ("column", "row") if frame[name].dtype != pl.Int64]
-        frame = frame.with_columns(pl.col(strings).cast(pl.String))
         new_rows = frame["row"].unique().alias("id")
-        if new_rows.dtype != self.rows.dtype:  # canonical integers stay what they are as text
-            new_rows, self.rows = new_rows.cast(pl.String), self.rows.cast(pl.String)
-        self.rows = pl.concat([self.rows, new_rows]).unique()
-        self.integers = self.integers and "column" not in strings
-        self._times.add(str(frame["time"].to_numpy().dtype) if "time" in frame.columns else None)
+        if new_rows.dtype != self._rows.dtype:  # canonical integers stay what they are as text
+            new_rows, self._rows = new_rows.cast(pl.String), self._rows.cast(pl.String)
+        self._rows = pl.concat([self._rows, new_rows]).unique()
+        self._integers = self._integers and frame["column"].dtype == pl.Int64
+        self._time_types.add(str(frame["time"].to_numpy().dtype) if "time" in frame.columns else None)
         ids = frame["column"].unique()
-        places = pl.DataFrame({"column": ids, "bucket": buckets_of(ids.to_list(), self.buckets)})
+        places = pl.DataFrame({"column": ids, "bucket": buckets_of(ids.to_list(), self._buckets)})
         frame = frame.join(places, on="column", how="left", maintain_order="left")
-        self._counts += np.bincount(frame["bucket"].to_numpy(), minlength=self.buckets)
-        path = self.folder / f"{len(self._runs):06d}.parquet"
+        self._counts += np.bincount(frame["bucket"].to_numpy(), minlength=self._buckets)
+        path = self._folder / "runs" / f"{len(self._runs):06d}.parquet"
         try:
             # Sorted, and with statistics of each group of rows: of these, only those of a bucket are read.
             ordered = frame.sort("bucket", maintain_order=True)
@@ -240,11 +244,6 @@ class _Runs:
             raise DataError(explain_write_failure(path, problem)) from problem
         self._runs.append(pl.scan_parquet(path, glob=False))
 
-    @property
-    def time_type(self) -> Literal["int64", "float64"] | None:
-        """That of all times; None if there are none."""
-        return None if None in self._times else "float64" if "float64" in self._times else "int64"
-
     def spread(self, middle: float) -> Spread:
         """How the values lie around the middle of what they span."""
         found = Spread()
@@ -252,125 +251,93 @@ class _Runs:
             found |= Spread.of(run.select("value").collect()["value"].to_numpy(), middle)
         return found
 
-    def groups(self) -> Iterator[tuple[int, int]]:
-        """Ranges of buckets that follow each other, with at most `GROUP` ratings, or one bucket each."""
-        first = 0
-        while first < self.buckets:
-            last = max(first + 1, int(np.searchsorted(np.cumsum(self._counts[first:]), GROUP, "right")) + first)
-            yield first, min(last, self.buckets)
-            first = last
-
-    def entries(self, first: int, last: int) -> "list[pl.DataFrame]":
-        """Those of each bucket from `first` to `last`, without it, in the order in which they were found."""
+    def finish(self, whole: Whole, given: Mapping[Id, str], titles_source: str | None, progress: Progress) -> None:
+        """Write all files of the partition; `given` are titles that win over those that were found."""
         import polars as pl
 
-        ids = pl.Int64 if self.integers else pl.String
-        kinds: dict[Any, Any] = {"column": ids, "row": self.rows.dtype, "value": pl.Float32}
-        if self.time_type is not None:
-            kinds["time"] = pl.Float64 if self.time_type == "float64" else pl.Int64
-        own = pl.col("bucket").is_between(first, last - 1)
-        found = pl.concat([run.filter(own).select("bucket", *kinds).cast(kinds) for run in self._runs]).collect()
-        by_bucket = found.partition_by("bucket", maintain_order=True, include_key=False, as_dict=True)
-        return [by_bucket.get((bucket,), pl.DataFrame(schema=kinds)) for bucket in range(first, last)]
-
-
-# Buckets
-
-
-class _Writer:
-    """Runs into the files of a partition."""
-
-    def __init__(
-        self,
-        folder: Path,
-        runs: _Runs,
-        whole: Whole,
-        orientation: Orientation,
-        features: Mapping[str, Features | None],
-        cold: Mapping[str, list[Id]],
-        titles: Mapping[Id, str],
-    ) -> None:
-        """`cold` are ids that may have no rating, `titles` those that were given."""
-        import polars as pl
-
-        self._folder, self._runs, self._whole = folder, runs, whole
-        self._row_side: Orientation = orientation
-        self._column_side: Orientation = "user" if orientation == "item" else "item"
-        self._about_rows, self._about_columns = features[self._row_side], features[self._column_side]
-        self._kind = pl.Int64() if runs.integers else pl.String()
-        more = _in_kind(cold[self._row_side], runs.rows.dtype == pl.Int64)
-        self._rows = pl.concat([runs.rows, pl.Series("id", more, dtype=runs.rows.dtype)]).unique().sort()
-        self._cold: dict[int, list[Id]] = {}
-        more = _in_kind(cold[self._column_side], runs.integers)
-        for id, bucket in zip(more, buckets_of(more, runs.buckets).tolist(), strict=True):
-            self._cold.setdefault(bucket, []).append(id)
-        self._given = titles
-        found = runs.titles | {str(id): title for id, title in titles.items()}
-        self._titles = {id: title for id, title in found.items() if title}
-        # What adds up over buckets
-        self._sum = 0.0
-        self._times: list[float | int] = []  # the first and the last of each bucket
-        self._rated = self._described = 0  # columns with ratings, and those of them with features
-        self._first_ids: list[Any] = []
-        self._used_titles: dict[Id, str] = {}
-
-    def write(self, titles_source: str | None, progress: Progress) -> None:
-        runs, whole = self._runs, self._whole
-        written: list[File] = []
-        columns_by_bucket: list[int] = []
-        ratings_by_bucket: list[int] = []
-        for first, last in runs.groups():
-            for bucket, entries in enumerate(runs.entries(first, last), first):
-                arrays = self._bucket(bucket, entries)
-                written.append(File.of_arrays(self._folder / f"bucket-{bucket:05d}.safetensors", arrays))
-                columns_by_bucket.append(len(arrays["ends"]) - 1)
-                ratings_by_bucket.append(len(arrays["values"]))
-            share = last / runs.buckets
+        rated_rows = self._rows
+        cold = pl.Series("id", _in_kind(self.cold[self._row_side], rated_rows.dtype == pl.Int64), rated_rows.dtype)
+        self._rows = pl.concat([rated_rows, cold]).unique().sort()
+        self.titles |= {str(id): title for id, title in given.items()}
+        files: list[File] = []
+        columns, ratings = [], []
+        for bucket, entries in enumerate(self._entries()):
+            arrays = self._bucket(bucket, entries)
+            files.append(File.of_arrays(self._folder / f"bucket-{bucket:05d}.safetensors", arrays))
+            columns.append(len(arrays["ends"]) - 1)
+            ratings.append(len(arrays["values"]))
+            share = (bucket + 1) / self._buckets
             progress(Step(FINISHING, share, 1.0, READING_SHARE + (1 - READING_SHARE) * share))
-        ratings = sum(ratings_by_bucket)
-        if extra := whole.count - ratings:
-            by_time = runs.time_type is not None
+        if extra := whole.count - sum(ratings):
+            by_time = self._time_type is not None
             warn_of_repeats(extra, whole.count, whole.name, by_time=by_time, by_position=whole.by_position)
         if self._row_side == "item":
             self._note_titles(self._rows)
-        if titles_source is not None and not {*map(str, self._given)} & {*map(str, self._used_titles)}:
+        if titles_source is not None and not {*map(str, given)} & {*map(str, self._used_titles)}:
             raise DataError(
                 "none of its items is among those that are rated",
-                Remedy.passing("check the ids, or leave out {titles}", titles=...),
+                "check the ids, or leave out titles=...",
                 where=titles_source,
             )
-        features, files = self._features()
         Manifest(
             orientation=self._row_side,
             scale=whole.scale,
-            times=runs.time_type,
-            integer_columns=runs.integers,
-            summary=self._summary(ratings),
-            ratings_by_bucket=ratings_by_bucket,
-            columns_by_bucket=columns_by_bucket,
-            features=features,
-            files=files,
-            buckets=written,
+            times=self._time_type,
+            integer_columns=self._integers,
+            summary=self._summary(sum(ratings), rated_rows, whole.scale),
+            ratings_by_bucket=ratings,
+            columns_by_bucket=columns,
+            features={
+                f"{side}s": about.card()
+                for side, about in (("row", self._about_rows), ("column", self._about_columns))
+                if about is not None
+            },
+            files=self._other_files(),
+            buckets=files,
         ).write(self._folder)
+
+    @property
+    def _time_type(self) -> Literal["int64", "float64"] | None:
+        """That of all times; None if there are none."""
+        types = self._time_types
+        return None if None in types else "float64" if "float64" in types else "int64"
+
+    def _entries(self) -> "Iterator[pl.DataFrame]":
+        """Those of each bucket, by column and row, without those that repeat a pair; some buckets are read at once."""
+        import polars as pl
+
+        kinds: dict[Any, Any] = {
+            "column": pl.Int64 if self._integers else pl.String, "row": self._rows.dtype, "value": pl.Float32
+        }  # fmt: skip
+        if self._time_type is not None:
+            kinds["time"] = pl.Float64 if self._time_type == "float64" else pl.Int64
+        order = ["column", "row", *(["time"] if "time" in kinds else [])]
+        first = 0
+        while first < self._buckets:
+            last = first + int(np.searchsorted(np.cumsum(self._counts[first:]), GROUP, "right"))
+            last = min(max(first + 1, last), self._buckets)
+            own = pl.col("bucket").is_between(first, last - 1)
+            found = pl.concat([run.filter(own).select("bucket", *kinds).cast(kinds) for run in self._runs]).collect()
+            by_bucket = found.partition_by("bucket", maintain_order=True, include_key=False, as_dict=True)
+            for bucket in range(first, last):  # the latest of a pair counts, and at equal times the last line
+                entries = by_bucket.get((bucket,), pl.DataFrame(schema=kinds)).sort(order, maintain_order=True)
+                yield entries.unique(["column", "row"], keep="last", maintain_order=True)
+            first = last
 
     def _bucket(self, bucket: int, entries: "pl.DataFrame") -> Arrays:
         """The arrays of one bucket."""
         import polars as pl
 
         rated = entries["column"].unique()
-        columns = pl.concat([rated, pl.Series("column", self._cold.get(bucket, []), dtype=self._kind)]).unique().sort()
-        places = _positions(entries["column"], columns), _positions(entries["row"], self._rows)
-        index, rows, order = by_user_then_item(*places, (len(columns), len(self._rows)))
-        values = entries["value"].to_numpy()[order]
-        times: Times | None = entries["time"].to_numpy()[order] if "time" in entries.columns else None
-        if (keep := last_of_each_pair(index, rows, times)) is not None:
-            index, rows, values = index[keep], rows[keep], values[keep]
-            times = None if times is None else times[keep]
+        cold = pl.Series("column", self._cold_columns.get(bucket, []), rated.dtype)
+        columns = pl.concat([rated, cold]).unique().sort()
         ends = np.zeros(len(columns) + 1, np.int64)
-        np.cumsum(np.bincount(index, minlength=len(columns)), out=ends[1:])
+        np.cumsum(np.bincount(_positions(entries["column"], columns), minlength=len(columns)), out=ends[1:])
+        values = entries["value"].to_numpy()
+        rows = _positions(entries["row"], self._rows)
         arrays: Arrays = {"ids": packed_ids(columns), "ends": ends, "rows": rows, "values": values}
-        if times is not None:
-            arrays["times"] = times
+        if "time" in entries.columns:
+            arrays["times"] = times = entries["time"].to_numpy()
             self._times += [times.min().item(), times.max().item()] if len(times) else []
         self._sum += float(values.sum(dtype=np.float64))
         self._rated += len(rated)
@@ -384,14 +351,22 @@ class _Writer:
             self._note_titles(columns)
         return arrays
 
-    def _note_titles(self, items: "pl.Series") -> None:
-        if self._titles:
-            found = ((id, self._titles.get(str(id))) for id in items.to_list())
-            self._used_titles |= {id: title for id, title in found if title is not None}
+    @cached_property
+    def _cold_columns(self) -> dict[int, list[Id]]:
+        """By bucket."""
+        ids = _in_kind(self.cold[self._column_side], self._integers)
+        found: dict[int, list[Id]] = {}
+        for id, bucket in zip(ids, buckets_of(ids, self._buckets).tolist(), strict=True):
+            found.setdefault(bucket, []).append(id)
+        return found
 
-    def _summary(self, ratings: int) -> dict[str, Any]:
+    def _note_titles(self, items: "pl.Series") -> None:
+        if self.titles:
+            found = ((id, self.titles.get(str(id))) for id in items.to_list())
+            self._used_titles |= {id: title for id, title in found if title}
+
+    def _summary(self, ratings: int, rated_rows: "pl.Series", scale: Scale) -> dict[str, Any]:
         """That of DescribedRatings."""
-        rated_rows, scale = self._runs.rows, self._whole.scale
         features: dict[str, Any] = dict.fromkeys(SIDES)
         if (about := self._about_rows) is not None:
             both = int(np.count_nonzero(about.ids.find(rated_rows.to_list()) >= 0))
@@ -415,27 +390,24 @@ class _Writer:
             "item_features": features["item"],
         }
 
-    def _features(self) -> tuple[dict[str, dict[str, Any]], dict[str, File]]:
-        """What was learned about features, and all files but the buckets."""
+    def _other_files(self) -> dict[str, File]:
+        """All files but the buckets."""
         import polars as pl
 
         folder, titles = self._folder, self._used_titles
         files = {"rows": File.of_frame(folder / "rows.parquet", pl.DataFrame({"id": self._rows}))}
         if titles:
-            items = pl.Series(sorted(titles), dtype=self._rows.dtype if self._row_side == "item" else self._kind)
-            table = pl.DataFrame({"id": items, "title": [titles[item] for item in items.to_list()]})
+            items = sorted(titles)
+            table = pl.DataFrame({"id": items, "title": [titles[item] for item in items]})
             files["titles"] = File.of_frame(folder / "titles.parquet", table)
-        cards = {}
         for side, about in (("row", self._about_rows), ("column", self._about_columns)):
-            if about is None:
-                continue
-            arrays = about.arrays()
-            if side == "column":
-                arrays["values"] = arrays["values"][:0]  # the vectors are in the buckets
-            cards[f"{side}s"] = about.card()
-            files[f"{side}_features"] = File.of_arrays(folder / f"{side}_features.safetensors", arrays)
-            files[f"{side}_words"] = File.of_frame(folder / f"{side}_words.parquet", about.words())
-        return cards, files
+            if about is not None:
+                arrays = about.arrays()
+                if side == "column":
+                    arrays["values"] = arrays["values"][:0]  # the vectors are in the buckets
+                files[f"{side}_features"] = File.of_arrays(folder / f"{side}_features.safetensors", arrays)
+                files[f"{side}_words"] = File.of_frame(folder / f"{side}_words.parquet", about.words())
+        return files
 
 
 def _in_kind(ids: Iterable[Id], integers: bool) -> list[Id]:

@@ -116,7 +116,7 @@ class FactorPredictor(Predictor):
     ) -> None:
         """`described` are two: which users, and which items, have features, which the trained vectors know of."""
         users, items = (SideFeatures(np.empty((len(flags), 0), np.float32), flags) for flags in described)
-        means = Biases(
+        means = Biases.fit(
             known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
         )
         super().__init__(known, scale, means, users, items)

@@ -14,11 +14,11 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
-from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.observed import KnownRatings, grown
+from cofill.models.cfn.scaling import NOWHERE, Matrix, ScaledRows, Scaling, damped
+from cofill.models.observed import grown
 from cofill.models.predictor import described_as_trained
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
+from cofill.models.slopes import FeatureRegression
 
 _ROWS_AT_ONCE = 1024
 _LEAST_LENGTH = np.float32(1e-6)
@@ -86,11 +86,7 @@ class LeaveOneOut:
         scaling, arrays = self._scaling, self.arrays
         own = scaling.without_column(columns, ratings)
         counts = self._counts[rows] - 1
-        total = counts + scaling.damping
-        expected = self._expected[rows]
-        means = np.divide(
-            arrays["totals"][rows] - own + scaling.damping * expected, total, out=expected.copy(), where=total > 0
-        ).astype(np.float32)
+        means = damped(arrays["totals"][rows] - own, counts, scaling.damping, self._expected[rows])
         z = np.empty((len(rows), arrays["sums"].shape[1]), np.float32)
         _sums_without(
             arrays["sums"], arrays["ones"], self._network.input.weight, rows, columns, own,
@@ -224,17 +220,16 @@ class RowCodes:
         network: CFNetwork,
         scaling: Scaling,
         space: CodeSpace,
-        known: KnownRatings,
-        features: SideFeatures,
+        matrix: Matrix,
         read: ReadRows | None = None,
     ) -> None:
-        """Ratings and features by rows. `read`: in part of a model, which cannot read the rows by itself."""
+        """`read`: in part of a model, which cannot read the rows by itself."""
         self._network, self._scaling, self._space = network, scaling, space
-        self._known, self._features, self._read = known, features, read
-        self.trained_counts = known.trained_counts()
+        self._known, self._features, self._read = matrix.known, matrix.row_features, read
+        self.trained_counts = self._known.trained_counts()
         self._trained: Rows | None = None
         self._now: Rows | None = None
-        self._changed = np.zeros(known.rows, np.bool_)  # (rows,): since the training
+        self._changed = np.zeros(self._known.rows, np.bool_)  # (rows,): since the training
         self._stale: set[int] = set()  # rows that are not in `_now` as they stand
 
     def row_changed(self, row: int) -> None:
@@ -273,9 +268,7 @@ class RowCodes:
         if self._trained is None:
             rows, scaling = self._known.trained, self._scaling
             if self._read is None:
-                no_keys = np.empty(0, np.uint64)  # nothing is drawn
-                portion = Portion(no_keys, no_keys, rows.columns)
-                codes = encode_trained(self._network, scaling, rows, self._features.trained, portion)
+                codes = encode_trained(self._network, scaling, rows, self._features.trained, NOWHERE)
             else:
                 codes = self._read.codes
             self._trained = Rows(codes, scaling.means, self._space.directions(codes))

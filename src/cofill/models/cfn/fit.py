@@ -27,30 +27,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings
-from cofill.data.described import SideFeatures
-from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
 from cofill.exchange import ALONE, Exchange, total
 from cofill.extras import require
 from cofill.memory import give_back_large_arrays
-from cofill.models.biases import Biases
+from cofill.models.cfn.blend import best_halves, gate
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.gate import best_halves, gate
-from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, across, whole_variance
+from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, interval_inputs
 from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import Decoder, UserRows
-from cofill.models.cfn.pretrain import stack_on
-from cofill.models.cfn.scaling import ScaledRows, Scaling, ValidationPart, hold_out
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count
+from cofill.models.cfn.scaling import Matrix, ScaledRows, Scaling, TrainingPart, ValidationPart, hold_out
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count, stack_on
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.results import EpochRecord, Phase
 from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of, uniform_draws
@@ -97,8 +93,7 @@ class FitResult:
     """What training leaves behind."""
 
     network: CFNetwork
-    scaling: Scaling
-    biases: Biases
+    part: TrainingPart  # the last one that it was trained on
     amplitudes: KernelParams | None  # of the decoder "process"
     spread: IntervalCalibration  # of its errors
     history: list[EpochRecord]
@@ -136,23 +131,10 @@ def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = 
     return TorchEngine(network, settings)
 
 
-class Part(NamedTuple):
-    """Ratings to train on, all or some, and what is taken off them."""
-
-    rows: SparseRows
-    by_column: SparseRows
-    biases: Biases
-    scaling: Scaling
-
-
 def fit_matrix(
-    known: KnownRatings,
-    scale: Scale,
+    matrix: Matrix,
     settings: CFNSettings,
     *,
-    row_features: SideFeatures,
-    column_features: SideFeatures,
-    portion: Portion | None = None,
     held_out: Longs | None = None,
     checkpoint: Path | Checkpoint | None = None,
     resume: bool = False,
@@ -166,8 +148,8 @@ def fit_matrix(
     checkpoint, either run can be killed and resumed; its file is left for the caller to remove once the model is safe.
     Several processes have one checkpoint together.
 
-    `portion` has the keys of rows and columns, and the exchange with the processes that have the other columns of the
-    matrix, if this one has some of them only. All of these do the same, and leave behind what belongs to their columns.
+    If this process has some of the columns only, the portion of the matrix has the exchange with those that have the
+    others. All of these do the same, and leave behind what belongs to their columns.
 
     `held_out` are the places of validation ratings among all, row by row, where another network is to be judged by
     the same; otherwise they are drawn.
@@ -176,14 +158,11 @@ def fit_matrix(
     found.
     """
     require_engine(settings)
-    rows, features = known.trained, row_features.trained
+    rows, portion, process = matrix.known.trained, matrix.portion, settings.decoder == "process"
     if rows.columns * settings.hidden[0] > _MANY_WEIGHTS:
         give_back_large_arrays()
-    portion = Portion.of(rows) if portion is None else portion
-    process = settings.decoder == "process"
     if isinstance(checkpoint, Path):
-        run = _run_name(rows, (features, column_features.trained), scale, settings)
-        checkpoint = Checkpoint(checkpoint, run=run, seconds=settings.checkpoint_seconds)
+        checkpoint = Checkpoint(checkpoint, run=_run_name(matrix, settings), seconds=settings.checkpoint_seconds)
     resumed = checkpoint.load() if checkpoint is not None and resume else None
     if checkpoint is not None and resumed is None:
         checkpoint.remove()  # of an earlier run
@@ -191,58 +170,9 @@ def fit_matrix(
     epochs = settings.epochs or usual_epochs(int((portion.row_counts(rows) > 0).sum()), settings.batch)
     first = (_following_density(settings, rows, portion) if process else settings).changed({"epochs": epochs})
 
-    def part_of(rows: SparseRows, by_column: SparseRows) -> Part:
-        about = {"row_features": features, "column_features": column_features.trained}
-        biases = Biases(rows, by_column, settings.mean_damping, **about, portion=portion)
-        scaling = Scaling.fit(rows, biases if process else None, scale, settings, features, portion)
-        return Part(rows, by_column, biases, scaling)
-
-    def train(part: Part, epochs: int, validation: ValidationPart | None = None) -> CFNetwork:
-        """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
-
-        No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
-        """
-        nonlocal weights
-        scaled = part.scaling.down(part.rows, features, portion)
-        while True:
-            share = 1 / _LOWERED_BY**state.lowered
-            lower = {"learning_rate": first.learning_rate * share}
-            if settings.pretrain:
-                lower["inner_learning_rate"] = first.inner_learning_rate * share
-            run = Training(scaled, part.scaling, first.changed(lower), state, checkpoint, progress, new_engine)
-            try:
-                network = run.network(weights)
-                run.epochs(network, epochs, validation)
-                weights = None
-                _forget_untrained_columns(network, part.rows)
-                return network
-            except StepTooLarge as failure:
-                rate = settings.learning_rate * share
-                if state.lowered == _MOST_LOWERINGS:
-                    raise _diverged(failure, settings, rate, scaled) from None
-                state.begin_phase_anew()
-                weights = None
-                note = (
-                    f"training diverged in epoch {failure.epoch} with a learning rate of {rate:.3g}; "
-                    f"begins anew with {rate / _LOWERED_BY:.3g}"
-                )
-                progress(Step(_NAMES[failure.phase], 0, 1, 0.0, note=note))
-
-    def learn(part: Part, network: CFNetwork, validation: ValidationPart) -> None:
-        """The decoder, by what it says of validation ratings."""
-        reached = sum(_share_of("search", settings))
-        progress(Step(LEARN, 0.0, 1.0, reached))
-        decoder = DecoderFit(
-            network, part.scaling, part.biases, part.rows, part.by_column, row_features, column_features, portion
-        )
-        learned = decoder.learn(validation, settings)
-        most = None if judging else _ENOUGH_TO_JUDGE
-        predicted, spread, rmse, halves = judged_by_halves(decoder, learned, validation, settings, most)
-        state.best_rmse = after_refit(rmse, settings)
-        amplitudes = replace(learned.amplitudes, row_gate=halves[0], column_gate=halves[1])
-        state.amplitudes, state.spread = (found.as_array().tolist() for found in (amplitudes, spread))
-        state.judged = predicted if judging else None
-        progress(Step(LEARN, 1.0, 1.0, reached))
+    def train(part: TrainingPart, epochs: int, validation: ValidationPart | None = None) -> CFNetwork:
+        run = Training(part.scaled(), part.scaling, first, state, checkpoint, progress, new_engine)
+        return run.trained(epochs, weights, validation)
 
     judging = held_out is not None
     if held_out is None:
@@ -252,31 +182,31 @@ def fit_matrix(
         state.phase, state.best_epoch = "train", epochs
     if state.phase == "search":
         rest, validation = hold_out(rows, held_out)
-        part = part_of(rest, rest.transpose())
-        network = train(part, epochs, validation)
+        part = TrainingPart.of(matrix, rest, rest.transpose(), settings)
+        network, weights = train(part, epochs, validation), None
         if process:
-            learn(part, network, validation)
+            reached = sum(_share_of("search", settings))
+            progress(Step(LEARN, 0.0, 1.0, reached))
+            _learn_decoder(network, part, validation, state, judging=judging)
+            progress(Step(LEARN, 1.0, 1.0, reached))
         if settings.refit:
             del network, part, rest, validation
             state.phase, state.epoch = "train", 0
-    part = part_of(rows, known.trained_columns)
+    part = TrainingPart.of(matrix, rows, matrix.known.trained_columns, settings)
     if state.phase == "train":
         network = train(part, state.best_epoch)
     if judging and checkpoint is not None:
         checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
     amplitudes = None
     if process:
-        amplitudes = _usual(first_amplitudes(part.biases, part.scaling, settings, column_features))
-        if state.amplitudes is not None:
-            amplitudes = KernelParams.from_array(np.array(state.amplitudes))
+        known = state.amplitudes
+        amplitudes = usual_amplitudes(part) if known is None else KernelParams.from_array(np.array(known))
+    spread = IntervalCalibration.unknown()
     return FitResult(
         network=network,
-        scaling=part.scaling,
-        biases=part.biases,
+        part=part,
         amplitudes=amplitudes,
-        spread=IntervalCalibration.from_array(np.array(state.spread))
-        if state.spread
-        else IntervalCalibration.unknown(),
+        spread=IntervalCalibration.from_array(np.array(state.spread)) if state.spread else spread,
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if validates else None,
@@ -284,10 +214,25 @@ def fit_matrix(
     )
 
 
-def _usual(first: KernelParams) -> KernelParams:
+def _learn_decoder(
+    network: CFNetwork, part: TrainingPart, validation: ValidationPart, state: TrainingState, *, judging: bool
+) -> None:
+    """By what it says of validation ratings."""
+    decoder, settings = DecoderFit(network, part), part.scaling.settings
+    learned = decoder.learn(validation)
+    most = None if judging else _ENOUGH_TO_JUDGE
+    predicted, spread, rmse, halves = judged_by_halves(decoder, learned, validation, most)
+    state.best_rmse = after_refit(rmse, settings)
+    amplitudes = replace(learned.amplitudes, row_gate=halves[0], column_gate=halves[1])
+    state.amplitudes, state.spread = (found.as_array().tolist() for found in (amplitudes, spread))
+    state.judged = predicted if judging else None
+
+
+def usual_amplitudes(part: TrainingPart) -> KernelParams:
     """Where there are no validation ratings to learn from: between those that MovieLens-100K, MovieLens-1M, Douban and
     MovieTweetings teach, on the side of caution. The first ones, from which learning begins, believe too little.
     """
+    first = first_amplitudes(part)
     noise = first.noise
     return replace(
         first, bias=2 * first.bias, taste=2.0, cosine=0.15 * noise, local=0.5 * noise if first.local else 0.0, half=1.0
@@ -321,13 +266,14 @@ def _forget_untrained_columns(network: CFNetwork, rows: SparseRows) -> None:
         weights[untrained] = 0
 
 
-def _run_name(rows: SparseRows, features: tuple[Floats, Floats], scale: Scale, settings: CFNSettings) -> str:
+def _run_name(matrix: Matrix, settings: CFNSettings) -> str:
     """A name for data and settings together; how often to save does not count."""
-    digest = hashlib.sha256()
+    digest, rows = hashlib.sha256(), matrix.known.trained
+    features = matrix.row_features.trained, matrix.column_features.trained
     for array in (rows.indptr, rows.indices, rows.values, *features):
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds"}) | {"threads": shard_count(settings)}
-    digest.update(json.dumps([relevant, list(scale)], sort_keys=True).encode())
+    digest.update(json.dumps([relevant, list(matrix.scale)], sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -372,6 +318,37 @@ class Training:
     checkpoint: Checkpoint | None = None
     progress: Progress = unseen
     new_engine: NewEngine = make_engine
+
+    def trained(
+        self, epochs: int, weights: Weights | None = None, validation: ValidationPart | None = None
+    ) -> CFNetwork:
+        """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
+
+        No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
+        """
+        settings, state = self.settings, self.state
+        while True:
+            share = 1 / _LOWERED_BY**state.lowered
+            lower = {"learning_rate": settings.learning_rate * share}
+            if settings.pretrain:
+                lower["inner_learning_rate"] = settings.inner_learning_rate * share
+            run = replace(self, settings=settings.changed(lower))
+            try:
+                network = run.network(weights)
+                run.epochs(network, epochs, validation)
+                _forget_untrained_columns(network, self.rows.known)
+                return network
+            except StepTooLarge as failure:
+                rate = lower["learning_rate"]
+                if state.lowered == _MOST_LOWERINGS:
+                    raise _diverged(failure, settings, rate, self.rows) from None
+                state.begin_phase_anew()
+                weights = None
+                note = (
+                    f"training diverged in epoch {failure.epoch} with a learning rate of {rate:.3g}; "
+                    f"begins anew with {rate / _LOWERED_BY:.3g}"
+                )
+                self.progress(Step(_NAMES[failure.phase], 0, 1, 0.0, note=note))
 
     def network(self, weights: Weights | None = None) -> CFNetwork:
         """A network with these weights, or with its first ones."""
@@ -561,7 +538,7 @@ def after_refit(rmse: float, settings: CFNSettings) -> float:
 
 @one_blas_thread()
 def judged_by_halves(
-    first: DecoderFit, learned: Learned, validation: ValidationPart, settings: CFNSettings, most: int | None = None
+    first: DecoderFit, learned: Learned, validation: ValidationPart, most: int | None = None
 ) -> tuple[Floats, IntervalCalibration, float, tuple[float, float]]:
     """Predictions (n,) of validation ratings, clipped to the scale, the spread of their errors, and their RMSE; and the
     gate between the network and biases with slopes, which is learned from them.
@@ -570,28 +547,21 @@ def judged_by_halves(
     that a saved model has: errors are those of unseen ratings. Where there are more than about `most`, those of some
     columns are enough; then the predictions are of these alone.
     """
-    scaling, portion, exchange = first.scaling, first.portion, first.portion.exchange
+    scaling, portion, exchange, seed = first.scaling, first.portion, first.portion.exchange, first.settings.seed
     share = 1.0 if most is None else most / max(total(exchange, len(validation.ratings))[0], 1.0)
-    chosen = uniform_draws(seed_of(settings.seed, _COLUMN_DRAW), portion.column_keys) < share
+    chosen = uniform_draws(seed_of(seed, _COLUMN_DRAW), portion.column_keys) < share
     query = np.flatnonzero(chosen[validation.entry_columns])
     rows, columns = validation.entry_rows[query].astype(np.int32), validation.entry_columns[query]
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))
-    near = first.neighbours(learned.amplitudes, settings)
+    matrix, read = replace(first.part.matrix, known=known), ReadRows(first.codes, first.left_out)
+    near = first.neighbours(learned.amplitudes)
 
     def predictor_of(amplitudes: KernelParams, solved: ColumnWeights) -> UserRows:
-        return UserRows(
-            replace(first.network, output=replace(first.network.output)),  # its output weights are replaced
-            scaling,
-            known,
-            first.biases,
-            Decoder(first.space, amplitudes, solved, IntervalCalibration.unknown(), near),
-            settings,
-            first.row_features,
-            first.column_features,
-            ReadRows(first.codes, first.left_out),
-        )
+        network = replace(first.network, output=replace(first.network.output))  # its output weights are replaced
+        decoder = Decoder(first.space, amplitudes, solved, IntervalCalibration.unknown(), near)
+        return UserRows(network, matrix, first.biases, scaling, decoder, read)
 
-    predicted, halves = np.empty(len(rows), np.float32), halves_of(settings.seed, portion)
+    predicted, halves = np.empty(len(rows), np.float32), halves_of(seed, portion)
     for half, amplitudes in enumerate(learned.crossed):
         solved = first.solve(amplitudes, only=chosen & (halves == half))
         at = np.flatnonzero(halves[columns] == half)
@@ -605,10 +575,9 @@ def judged_by_halves(
         by_biases = np.clip(first.biases.at_pairs(rows, columns), scaling.scale.low, scaling.scale.high)
         equal = best_halves(predicted, by_biases, validation.ratings[query], counts, others, exchange)
         predicted = by_biases + gate(equal, counts, others) * (predicted - by_biases)
-    variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
-    own: tuple[Floats, Floats] = predicted - validation.ratings[query], across(predicted, scaling.scale)
-    errors, places = (np.concatenate(exchange.gather(part)) for part in own)
-    counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
-    variances = np.concatenate(exchange.gather(variances))
-    spread = IntervalCalibration.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
+    noise, both = learned.amplitudes.noise, (counts, others)
+    inputs = interval_inputs(posterior, noise, first.biases, scaling, both, predicted)
+    errors = np.concatenate(exchange.gather(predicted - validation.ratings[query]))
+    inputs = np.concatenate(exchange.gather(inputs))
+    spread = IntervalCalibration.fit(np.asarray(errors / scaling.unit, np.float32), inputs)
     return predicted, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64))), equal

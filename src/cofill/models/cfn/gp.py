@@ -31,7 +31,6 @@ import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
-from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, EncodedRows
@@ -88,13 +87,8 @@ class KernelParams:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
-        """ValueError where they make no sense."""
         numbers, count = values.tolist(), len(fields(cls)) - 1
-        sensible = bool(np.isfinite(values).all() and (values >= 0).all())
-        if len(values) not in (count, count + 4) or not sensible or not values[[0, count - 1]].all():
-            raise ValueError("the amplitudes of the decoder are damaged")
-        found = cls(*numbers[:count])
-        return replace(found, short=tuple(numbers[count:])) if len(numbers) > count else found
+        return cls(*numbers[:count], short=tuple(numbers[count:]) or None)
 
     def for_column(self, ratings: int) -> "KernelParams":
         """Those of a column with so many ratings: of few, taste is told apart from chance less easily than of many."""
@@ -132,7 +126,7 @@ class KernelInputs(NamedTuple):
 
 def expected_of_columns(space: CodeSpace, biases: Biases, scaling: Scaling, features: Floats) -> tuple[Floats, Floats]:
     """Weights (n, width + 1) and biases (n,), scaled, of columns of which the features (n, Q) are known."""
-    return space.expected(features), biases.by_column_features.expected(features)[:, 0] / np.float32(scaling.unit)
+    return space.expected(features), biases.columns.expected(features) / np.float32(scaling.unit)
 
 
 def local_kernel(cosines: Floats) -> Floats:
@@ -612,7 +606,8 @@ def cholesky(make: Callable[[], Matrices]) -> Matrices:
     failed = failures(factors)
     if not failed.any():
         return factors
-    exact = make().astype(np.float64)
+    with np.errstate(invalid="ignore"):  # above the diagonals there may be anything
+        exact = make().astype(np.float64)
     diagonals = np.einsum("bii->bi", exact)
     # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
     diagonals += (failed * (exact.shape[1] * _ROUNDING) * diagonals.max(1))[:, None]
@@ -621,27 +616,26 @@ def cholesky(make: Callable[[], Matrices]) -> Matrices:
     return exact
 
 
-def times_inverse(factors: Matrices, right: Floats) -> Floats:
-    """K^-1 right, (B, n, m), of the matrices K that have these factors."""
+def _solved(name: str, factors: Matrices, sides: Any, **how: Any) -> Any:
+    """The LAPACK routine of that name on each factor and its right sides (B, m, n), in their place."""
     from scipy.linalg import get_lapack_funcs
 
-    sides: Any = np.array(right.transpose(0, 2, 1), factors.dtype, order="C")
-    solve: Any = get_lapack_funcs("potrs", (factors,))
+    solve: Any = get_lapack_funcs(name, (factors,))
     if sides.size:
         for factor, side in zip(factors, sides, strict=True):
-            solve(factor.T, side.T, lower=False, overwrite_b=True)
+            solve(factor.T, side.T, lower=False, overwrite_b=True, **how)
+    return sides
+
+
+def times_inverse(factors: Matrices, right: Floats) -> Floats:
+    """K^-1 right, (B, n, m), of the matrices K that have these factors."""
+    sides = _solved("potrs", factors, np.array(right.transpose(0, 2, 1), factors.dtype, order="C"))
     return np.asarray(sides.transpose(0, 2, 1), np.float32)
 
 
 def explained_by(factors: Matrices, between: Floats) -> Doubles:
     """(B, m, n) -> (B, m): b' K^-1 b of each b."""
-    from scipy.linalg import get_lapack_funcs
-
-    sides: Any = np.array(between, factors.dtype, order="C")
-    solve: Any = get_lapack_funcs("trtrs", (factors,))
-    if sides.size:
-        for factor, side in zip(factors, sides, strict=True):
-            solve(factor.T, side.T, lower=False, trans=1, overwrite_b=True)
+    sides = _solved("trtrs", factors, np.array(between, factors.dtype, order="C"), trans=1)
     return np.asarray(np.einsum("bmn,bmn->bm", sides, sides, dtype=np.float64))
 
 
@@ -723,14 +717,11 @@ class IntervalCalibration:
         return cls(np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0]), _NORMAL_QUANTILE)
 
     @classmethod
-    def fit(cls, errors: Floats, variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Self:
-        """From errors of validation ratings and their posterior variances, (n,), both scaled alike; `places` are the
-        predictions from -1 to 1 across the scale.
-        """
+    def fit(cls, errors: Floats, inputs: Doubles) -> Self:
+        """From scaled errors (n,) of validation ratings, and what they depend on (`interval_inputs`)."""
         begin = cls.unknown()
         if not len(errors):
             return begin
-        inputs = _inputs(variances, row_counts, column_counts, places)
         squares = errors.astype(np.float64) ** 2
 
         def cost(coefficients: Doubles) -> tuple[float, Doubles]:
@@ -743,17 +734,15 @@ class IntervalCalibration:
         from scipy.optimize import minimize
 
         found = minimize(cost, begin.coefficients, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-        fitted = cls(found.x, begin.quantile)
-        far = np.abs(errors) / fitted.deviation(variances, row_counts, column_counts, places)
+        far = np.abs(errors) / cls(found.x, begin.quantile).deviation(inputs)
         # The finite-sample correction of conformal prediction; with few ratings the normal quantile counts, too.
         rank = min(COVERED * (1 + 1 / len(far)), 1.0)
         believed = len(far) / (len(far) + 20)
         return cls(found.x, float(believed * np.quantile(far, rank) + (1 - believed) * _NORMAL_QUANTILE))
 
-    def deviation(self, variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Doubles:
-        """(n,): standard deviations, in the unit of the variances."""
-        logs = _inputs(variances, row_counts, column_counts, places) @ self.coefficients
-        deviation: Doubles = np.exp(np.clip(logs, -60, 60) / 2)
+    def deviation(self, inputs: Doubles) -> Doubles:
+        """(n,): standard deviations, in scaled ratings."""
+        deviation: Doubles = np.exp(np.clip(inputs @ self.coefficients, -60, 60) / 2)
         return deviation
 
     def as_array(self) -> Doubles:
@@ -761,28 +750,20 @@ class IntervalCalibration:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
-        """ValueError where they make no sense."""
-        if values.shape != (7,) or not np.isfinite(values).all() or values[-1] < 0:
-            raise ValueError("the intervals of the decoder are damaged")
         return cls(values[:-1], float(values[-1]))
 
 
-def _inputs(variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Doubles:
-    p = np.clip(places.astype(np.float64), -1, 1)
-    logs = [np.log(np.maximum(variances, 1e-12)), np.log1p(row_counts), np.log1p(column_counts)]
-    return np.column_stack([np.ones(len(p)), *logs, p, p**2])
-
-
-def whole_variance(
-    posterior: Doubles, amplitudes: KernelParams, biases: Biases, scaling: Scaling, counts: Longs
+def interval_inputs(
+    posterior: Doubles, noise: float, biases: Biases, scaling: Scaling, counts: tuple[Counts, Counts], predicted: Floats
 ) -> Doubles:
-    """(n,) scaled: of ratings, from what is uncertain of the column, of the row's deviation, and the noise."""
-    of_row = biases.noise / scaling.unit**2 / (counts + max(biases.row_damping, 1e-6))
-    variance: Doubles = posterior + of_row + amplitudes.noise
-    return variance
+    """(n, 6): what errors depend on, from posterior variances, ratings of rows and of columns, and predictions.
 
-
-def across(ratings: Floats, scale: Scale) -> Floats:
-    """Ratings -> from -1 to 1 across the scale."""
-    low, high = scale
-    return np.asarray((ratings - (high + low) / 2) / ((high - low) / 2), np.float32)
+    The variance of a rating is that of what the column says, that of the row's deviation, and the noise.
+    """
+    low, high = scaling.scale
+    p = np.asarray((predicted - (high + low) / 2) / ((high - low) / 2), np.float32)  # from -1 to 1 across the scale
+    p = np.clip(p.astype(np.float64), -1, 1)
+    of_row = biases.noise / scaling.unit**2 / (counts[0] + max(biases.rows.damping, 1e-6))
+    variances: Doubles = posterior + of_row + noise
+    logs = [np.log(np.maximum(variances, 1e-12)), np.log1p(counts[0]), np.log1p(counts[1])]
+    return np.column_stack([np.ones(len(p)), *logs, p, p**2])

@@ -18,12 +18,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.config import CFNSettings
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.memory import give_back_freed
-from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, EncodedRows, LeaveOneOut, encode_trained
 from cofill.models.cfn.gp import (
     SHORT,
@@ -43,9 +40,9 @@ from cofill.models.cfn.gp import (
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, Linear
-from cofill.models.cfn.scaling import Scaling, ValidationPart
-from cofill.models.ridge import FeatureRegression
+from cofill.models.cfn.scaling import TrainingPart, ValidationPart, damped
 from cofill.models.rng import Keys, Portion, Sample, draws_of, draws_of_entries, seed_of, uniform_draws
+from cofill.models.slopes import FeatureRegression
 from cofill.threads import on_all_cores, one_blas_thread
 
 # Directions in which columns differ the most. With a local kernel, 128 of them predict validation ratings of
@@ -149,9 +146,9 @@ class Lesson:
         counts = self.data.by_column.counts()
         asked = np.bincount(self.held_out.columns, minlength=len(counts)) > 0
         candidates = np.flatnonzero(asked & (counts > 0))
-        bearable = counts[candidates] <= _LONGEST
-        if total(self.portion.exchange, bearable.sum())[0]:  # where all are longer, some of their ratings count
-            candidates = candidates[bearable]
+        short = counts[candidates] <= _LONGEST
+        if total(self.portion.exchange, short.sum())[0]:  # where all are longer, some of their ratings count
+            candidates = candidates[short]
         # A column costs its square, and a little for being there.
         cost = (np.minimum(counts[candidates], _LONGEST).astype(np.float64) ** 2 + 64).sum()
         share = _SAMPLE_SQUARES / max(total(self.portion.exchange, cost)[0], 1.0)
@@ -366,24 +363,22 @@ def _shrinkage_changes(own: KernelParams, counts: Floats, described: Bools, shri
 # The decoder of a trained network
 
 
-def first_amplitudes(
-    biases: Biases, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
-) -> KernelParams:
+def first_amplitudes(part: TrainingPart) -> KernelParams:
     """Where learning begins: little is believed.
 
     Where columns have no features, what all of them have in common is left to the deviations of the rows, so that a
     column of which nothing is known gets the biases.
     """
-    square = scaling.unit**2
+    biases, square = part.biases, part.scaling.unit**2
     noise = max(biases.noise / square, 1e-4)
     return KernelParams(
         noise=noise,
-        bias=biases.column_variance / square,
+        bias=biases.columns.variance / square,
         taste=0.3,
         cosine=0.05 * noise,
-        local=0.05 * noise if settings.neighbours else 0.0,
+        local=0.05 * noise if part.scaling.settings.neighbours else 0.0,
         half=3.0,
-        mean=0.3 if column_features.width else 0.0,
+        mean=0.3 if part.matrix.column_features.width else 0.0,
         features=0.0,
         interactions=0.3 if biases.slopes is not None else 0.0,
     )
@@ -437,33 +432,24 @@ def _weights_of(output: Linear, columns: Longs) -> Floats:
 class DecoderFit:
     """Of the ratings that a network was trained on, in the columns that this process has."""
 
-    def __init__(
-        self,
-        network: CFNetwork,
-        scaling: Scaling,
-        biases: Biases,
-        rows: SparseRows,
-        by_column: SparseRows,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
-        portion: Portion,
-    ) -> None:
-        self.network, self.scaling, self.biases = network, scaling, biases
-        self.rows, self.by_column = rows, by_column
-        self.row_features, self.column_features = row_features, column_features
-        self.portion, self._exchange = portion, portion.exchange
-        self.row_counts = portion.row_counts(rows)
-        self.left_out = LeaveOneOut.of(network, scaling, rows, row_features, portion.exchange)
+    def __init__(self, network: CFNetwork, part: TrainingPart) -> None:
+        self.network, self.part, self.settings = network, part, part.scaling.settings
+        self.rows, self.by_column, self.biases, self.scaling = part.rows, part.by_column, part.biases, part.scaling
+        matrix, scaling, by_column = part.matrix, part.scaling, part.by_column
+        self.row_features, self.column_features = matrix.row_features, matrix.column_features
+        self.portion, self._exchange = matrix.portion, matrix.portion.exchange
+        self.row_counts = self.portion.row_counts(self.rows)
+        self.left_out = LeaveOneOut.of(network, scaling, self.rows, self.row_features, self._exchange)
         whole = self.left_out.whole()
         self.codes = whole.codes
-        local = scaling.settings.decoder == "process" and scaling.settings.neighbours
+        local = self.settings.decoder == "process" and self.settings.neighbours
         self.space = code_space(
             network.output,
             by_column.counts(),
-            column_features.trained,
+            self.column_features.trained,
             self.codes,
             self.row_counts,
-            portion,
+            self.portion,
             _DIRECTIONS if local else _MORE_DIRECTIONS,
         )
         scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
@@ -483,7 +469,7 @@ class DecoderFit:
         return together / np.float32(self.scaling.unit)
 
     @one_blas_thread()
-    def learn(self, validation: ValidationPart, settings: CFNSettings) -> Learned:
+    def learn(self, validation: ValidationPart) -> Learned:
         """The amplitudes that predict validation ratings best; of all columns, and without those of either half."""
         scaling = self.scaling
         rows, columns = validation.entry_rows, validation.entry_columns
@@ -498,9 +484,9 @@ class DecoderFit:
             self._data.whole,
             self.portion.row_keys,
             self.portion,
-            settings.seed,
+            self.settings.seed,
         )
-        learned = lesson.learn(first_amplitudes(self.biases, scaling, settings, self.column_features))
+        learned = lesson.learn(first_amplitudes(self.part))
         learned = self._with_short(self._with_shrinkage(learned, lesson, validation), lesson)
         give_back_freed()
         return learned
@@ -518,15 +504,15 @@ class DecoderFit:
         give_back_freed()
         return solved
 
-    def neighbours(self, amplitudes: KernelParams, settings: CFNSettings) -> Neighbours | None:
+    def neighbours(self, amplitudes: KernelParams) -> Neighbours | None:
         """The table of nearest rows, if there is a local kernel."""
         if not amplitudes.local:
             return None
         directions = self.space.projected(self.codes)[1]
-        most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
+        most = min(self.settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
         rated = self.row_counts > 0
         if rated.sum() > MOST_COMPARED:
-            # A row with one rating, read without it, is not believed: no column of the training has a pull on it.
+            # A row with one rating, read without it, is not believed: no column of the training has an alpha there.
             rated &= (self.row_counts > 1) | self.row_features.trained_described
         return Neighbours.of(directions, most, rated, self._exchange)
 
@@ -606,9 +592,7 @@ class DecoderFit:
             rows = thin.take(needed)
             sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
             counts = self.portion.row_counts(rows)
-            damped = counts + scaling.damping
-            found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
-            means = found.astype(np.float32)
+            means = damped(sums, counts, scaling.damping, expected)
             codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)
             yield EncodedRows(codes, means, counts, self.row_features.trained_described[needed])
 

@@ -12,7 +12,7 @@ from cofill.config import CFNSettings, Networks, Orientation, Settings, settings
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
+from cofill.models.cfn.blend import Ensemble, Gated, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.fit import (
@@ -25,7 +25,6 @@ from cofill.models.cfn.fit import (
     make_engine,
     validation_entries,
 )
-from cofill.models.cfn.gate import Gated
 from cofill.models.cfn.gp import ColumnWeights, KernelParams
 from cofill.models.cfn.gp_fit import DecoderFit
 from cofill.models.cfn.network import CFNetwork
@@ -39,6 +38,7 @@ from cofill.models.cfn.predictor import (
     rows_and_columns,
     taken,
 )
+from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
@@ -114,14 +114,9 @@ class CFN(Recommender):
         def learn(
             side: Orientation, progress: Progress, checkpoint: Path | None, held_out: Longs | None = None
         ) -> tuple[CFNPredictor, FitResult]:
-            by_row, about = (
-                known if side == "user" else known.transposed(),
-                rows_and_columns(side, data.users, data.items),
-            )
-            portion = _portion(side, ratings)
-            return self._learn_columns(
-                side, by_row, ratings.scale, about, portion, progress, checkpoint, resume=resume, held_out=held_out
-            )
+            by_row, about = known if side == "user" else known.transposed(), (data.users, data.items)
+            matrix = Matrix(by_row, ratings.scale, *rows_and_columns(side, *about), _portion(side, ratings))
+            return self._learn_matrix(side, matrix, progress, checkpoint, resume=resume, held_out=held_out)
 
         if self.orientation != "both":
             predictor, fitted = learn(self.orientation, progress, checkpoint)
@@ -143,60 +138,33 @@ class CFN(Recommender):
         self.history = [replace(record, rows=side) for side, (_, fit) in fits.items() for record in fit.history]
         return gated(self._joined(*fits["user"], *fits["item"], np.flatnonzero(flags)))
 
-    def _learn_columns(
+    def _learn_matrix(
         self,
         side: Orientation,
-        known: KnownRatings,
-        scale: Scale,
-        about: tuple[SideFeatures, SideFeatures],
-        portion: Portion,
+        matrix: Matrix,
         progress: Progress,
         checkpoint: Path | Checkpoint | None,
         *,
         resume: bool,
         held_out: Longs | None = None,
     ) -> tuple[CFNPredictor, FitResult]:
-        """A network of the columns that this process has, which may be all, and of the features of rows and columns.
-
-        Rows are the users or the items (`side`). `held_out`: which of its ratings are for validation.
-        """
+        """Rows are the users or the items (`side`). `held_out`: which of its ratings are for validation."""
         settings = self._settings_of(side)
-        warn_of_width(about[0].width, settings.hidden, portion.columns)
+        warn_of_width(matrix.row_features.width, settings.hidden, matrix.portion.columns)
         fitted = fit_matrix(
-            known,
-            scale,
-            settings,
-            row_features=about[0],
-            column_features=about[1],
-            portion=portion,
-            held_out=held_out,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=progress,
+            matrix, settings, held_out=held_out, checkpoint=checkpoint, resume=resume, progress=progress,
             new_engine=self.new_engine,
-        )
-        return fitted_predictor(side, fitted, known, settings, about, portion, progress), fitted
+        )  # fmt: skip
+        return fitted_predictor(side, fitted, progress), fitted
 
     def _take_measures(self, fitted: FitResult) -> None:
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
 
-    def learn_portion(
-        self,
-        known: KnownRatings,
-        scale: Scale,
-        about: tuple[SideFeatures, SideFeatures],
-        portion: Portion,
-        progress: Progress,
-        checkpoint: Checkpoint | None,
-        *,
-        resume: bool,
-    ) -> None:
+    def learn_portion(self, matrix: Matrix, progress: Progress, checkpoint: Checkpoint | None, *, resume: bool) -> None:
         """Learn the columns of this process while others learn theirs (`cluster.train`)."""
         assert self.orientation != "both", "of two networks the columns of one are the rows of the other"
-        predictor, fitted = self._learn_columns(
-            self.orientation, known, scale, about, portion, progress, checkpoint, resume=resume
-        )
+        predictor, fitted = self._learn_matrix(self.orientation, matrix, progress, checkpoint, resume=resume)
         self._predictor = gated(predictor)
         self._take_measures(fitted)
 
@@ -293,46 +261,40 @@ class CFN(Recommender):
     def _load_state_dict(
         self, state: State, scale: Scale, users: SideFeatures | None, items: SideFeatures | None
     ) -> Predictor:
-        def restored(
-            side: Orientation, own: Arrays, numbers: Mapping[str, float], by_row: KnownRatings, read: Arrays | None
-        ) -> CFNPredictor:
-            about = rows_and_columns(side, users, items)
-            return _PREDICTORS[side].restored(own, numbers, by_row, scale, self._settings_of(side), *about, read)
-
         sizes = len(self.users), len(self.items)
+        if self.orientation == "user":  # the ratings of one network are kept column by column
+            known = known_from(state.ratings, *sizes[::-1], state.rows).transposed()
+        else:
+            known = known_from(state.ratings, *sizes, state.rows)
+        users = users or SideFeatures.none(known.trained.rows)
+        items = items or SideFeatures.none(known.trained.columns)
+
+        def restored(side: Orientation, own: Arrays, numbers: Mapping[str, float]) -> CFNPredictor:
+            by_row = known if side == "user" else known.transposed()
+            matrix = Matrix(by_row, scale, *rows_and_columns(side, users, items))
+            return _PREDICTORS[side].restored(own, numbers, matrix, self._settings_of(side), state.rows)
+
         if self.orientation != "both":
-            rows, columns = rows_and_columns(self.orientation, *sizes)
-            by_row = known_from(state.ratings, columns, rows, state.rows).transposed()
-            return gated(restored(self.orientation, state.weights, state.numbers, by_row, state.rows))
-        self._own_settings = state.networks
-        known, weights = known_from(state.ratings, *sizes), dict(state.weights)
-        users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
+            return gated(restored(self.orientation, state.weights, state.numbers))
+        self._own_settings, weights = state.networks, dict(state.weights)
         parts: dict[Orientation, CFNPredictor] = {}
         for side in _SIDES:
             if own := taken(weights, begin := f"{side}."):
                 numbers = {name.removeprefix(begin): n for name, n in state.numbers.items() if name.startswith(begin)}
-                parts[side] = restored(side, own, numbers, known if side == "user" else known.transposed(), None)
+                parts[side] = restored(side, own, numbers)
         joined: Predictor = next(iter(parts.values()))
         if len(parts) == 2:
             joined = Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
         return gated(joined)
 
 
-def fitted_predictor(
-    side: Orientation,
-    fitted: FitResult,
-    known: KnownRatings,
-    settings: CFNSettings,
-    about: tuple[SideFeatures, SideFeatures],
-    portion: Portion,
-    progress: Progress = unseen,
-) -> CFNPredictor:
+def fitted_predictor(side: Orientation, fitted: FitResult, progress: Progress = unseen) -> CFNPredictor:
     """Of a network that has just been trained, with the weights of all columns solved for.
 
-    Where other processes have other columns, it is part of a predictor, and `known` tells what all columns have.
+    Where other processes have other columns, it is part of a predictor.
     """
-    network, scaling, biases = fitted.network, fitted.scaling, fitted.biases
-    first = DecoderFit(network, scaling, biases, known.trained, known.trained_columns, *about, portion)
+    network, part = fitted.network, fitted.part
+    first = DecoderFit(network, part)
 
     def solved(share: float) -> None:
         progress(Step(SOLVE, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
@@ -340,14 +302,14 @@ def fitted_predictor(
     if fitted.amplitudes is None:
         decoder = _own_output(first)
     else:
-        near = first.neighbours(fitted.amplitudes, settings)
+        near = first.neighbours(fitted.amplitudes)
         # The codes are read and the space is known: what is solved for takes the place of the output weights.
         network.output.weight = np.empty((0, network.width), np.float32)
         weights = first.solve(fitted.amplitudes, solved)
         decoder = Decoder(first.space, fitted.amplitudes, weights, fitted.spread, near)
         solved(1.0)
-    read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
-    return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
+    read = ReadRows(first.codes, first.left_out) if part.matrix.portion.exchange.size > 1 else None
+    return _PREDICTORS[side](network, part.matrix, part.biases, part.scaling, decoder, read)
 
 
 def _networks_in(predictor: Predictor) -> list[CFNPredictor]:
@@ -377,7 +339,7 @@ def _own_output(first: DecoderFit) -> Decoder:
     linear = np.column_stack([network.output.weight, network.output.bias])
     cold = np.flatnonzero(first.by_column.counts() == 0)
     linear[cold] = space.expected(first.column_features.trained[cold])
-    bias = biases.trained_column / np.float32(first.scaling.unit)
+    bias = biases.columns.trained / np.float32(first.scaling.unit)
     nothing = np.zeros((len(linear), 0), np.float32)
     return Decoder(space, amplitudes, ColumnWeights(linear, nothing, bias, nothing.ravel()), None, None)
 

@@ -56,7 +56,7 @@ class Neighbours:
     def of(cls, directions: Floats, most: int, rated: Bools, exchange: Exchange = ALONE) -> "Neighbours":
         """From directions (rows, width) of length 1; a row is among its own nearest.
 
-        Only rows that are `rated` (rows,) are chosen while there are any: no column has a alpha on the others.
+        Only rows that are `rated` (rows,) are chosen while there are any: no column has an alpha on the others.
         Each process works on some of the rows.
         """
         count = len(directions)

@@ -43,8 +43,6 @@ import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings, Orientation
-from cofill.data.described import SideFeatures
-from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
@@ -56,18 +54,17 @@ from cofill.models.cfn.gp import (
     KernelParams,
     Posterior,
     RowsOf,
-    across,
     expected_of_columns,
+    interval_inputs,
     posterior_variances,
-    whole_variance,
 )
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
-from cofill.models.cfn.scaling import Scaling
-from cofill.models.observed import KnownRatings, grown
+from cofill.models.cfn.scaling import Matrix, Scaling
+from cofill.models.observed import grown
 from cofill.models.persistence import Arrays
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
-from cofill.models.ridge import FeatureRegression
+from cofill.models.slopes import FeatureRegression
 
 _ENTRIES_AT_ONCE = 8192
 _ENTRIES_READ = 500_000
@@ -130,6 +127,16 @@ class Decoder:
         )
 
 
+class AskedRows(NamedTuple):
+    """Rows that are asked about, as they stand now; or one."""
+
+    codes: Floats  # (n, width)
+    directions: Floats  # (n, r)
+    shrinkage: Floats | np.float32  # (n,): how far codes are believed
+    deviations: Floats | np.float32  # (n,), in ratings
+    means: Floats | np.float32  # (n,), scaled
+
+
 class CFNPredictor(Predictor):
     """Codes of rows, weights of columns, and how both follow changes; a subclass says which of them are users."""
 
@@ -138,30 +145,28 @@ class CFNPredictor(Predictor):
     def __init__(
         self,
         network: CFNetwork,
-        scaling: Scaling,
-        known: KnownRatings,
+        matrix: Matrix,
         biases: Biases,
+        scaling: Scaling,
         decoder: Decoder,
-        settings: CFNSettings,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
         read: ReadRows | None = None,
     ) -> None:
         """Ratings and biases by the rows and columns of the network, which may be items and users.
 
         `read`: the rows as all columns read them, in part of a model, which has some of the columns.
         """
+        known, about = matrix.known, (matrix.row_features, matrix.column_features)
         by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), biases.transposed())
-        super().__init__(by_user[0], scaling.scale, by_user[1], *self._by_network(row_features, column_features))
+        super().__init__(by_user[0], matrix.scale, by_user[1], *self._by_network(*about))
         self.network, self.scaling, self.decoder = network, scaling, decoder
         self.by_row, self.biases = known, biases
-        self.row_features, self.column_features = row_features, column_features
+        self.row_features, self.column_features = about
         # The network's own output weights have done their work: these are the largest arrays there are.
         network.output.weight = decoder.columns.linear[:, :-1]
         network.output.bias = decoder.columns.linear[:, -1]
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
-        self.codes = RowCodes(network, scaling, self._space, known, row_features, read)
-        self.own_output = settings.decoder == "network"
+        self.codes = RowCodes(network, scaling, self._space, matrix, read)
+        self.own_output = scaling.settings.decoder == "network"
         self._left_out = None if read is None else read.left_out
         self._weights = decoder.columns  # of columns as they stand now, but alpha, which is in the local part
         self._local: LocalPart | None = None
@@ -178,38 +183,30 @@ class CFNPredictor(Predictor):
 
     def state(self) -> tuple[Arrays, dict[str, float]]:
         """What a file keeps, apart from ratings and features: arrays and numbers."""
-        scaling = self.scaling
         arrays: Arrays = self.network.weights() | {
             f"{kind}.{name}": array
             for kind, own in (("biases", self.biases.arrays()), ("decoder", self.decoder.arrays()))
             for name, array in own.items()
         }
-        numbers = {"typical_length": scaling.typical_length}
-        if not self.own_output:
-            return arrays, numbers | {"unit": scaling.unit}
-        arrays |= {"row_means": scaling.means, "mean_by_features": scaling.by_features.slope}
-        return arrays, numbers | {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
+        of_scaling, numbers = self.scaling.state()
+        return arrays | of_scaling, numbers
 
     @classmethod
     def restored(
         cls,
         arrays: Arrays,
         numbers: Mapping[str, float],
-        known: KnownRatings,
-        scale: Scale,
+        matrix: Matrix,
         settings: CFNSettings,
-        row_features: SideFeatures | None,
-        column_features: SideFeatures | None,
         read: Arrays | None = None,
     ) -> Self:
         """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them.
 
         ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
         """
+        known, row_features = matrix.known, matrix.row_features
         weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
-        row_features = row_features or SideFeatures.none(rows)
-        column_features = column_features or SideFeatures.none(columns)
-        biases = Biases.restored(taken(weights, "biases."), row_features.trained, column_features.trained)
+        biases = Biases.restored(taken(weights, "biases."), row_features.trained, matrix.column_features.trained)
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
         near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
@@ -220,23 +217,13 @@ class CFNPredictor(Predictor):
             raise ValueError("the table of nearest rows is damaged")
         if near is not None and len(decoder.columns.alpha) != known.trained.nnz:
             raise ValueError("there is another number of coefficients than of ratings")
-        marks_empty = len(weights.get("input.side", ())) > row_features.width
-        length = numbers["typical_length"]
-        if settings.decoder == "process":
-            scaling = Scaling.of_biases(biases, numbers["unit"], length, scale, settings, marks_empty=marks_empty)
-        else:
-            by_features = FeatureRegression(weights.pop("mean_by_features"))
-            overall, damping = numbers["overall_mean"], numbers["mean_damping"]
-            scaling = Scaling.of_means(
-                weights.pop("row_means"), by_features, overall, damping, columns, length, scale, settings,
-                marks_empty=marks_empty,
-            )  # fmt: skip
+        scaling = Scaling.restored(weights, numbers, matrix, settings, biases)
         network = CFNetwork.of(weights, settings)
         read_rows = None
         if read is not None:
             left_out = LeaveOneOut(network, scaling, row_features, known.trained_counts(), read)
             read_rows = ReadRows(read["codes"], left_out)
-        return cls(network, scaling, known, biases, decoder, settings, row_features, column_features, read_rows)
+        return cls(network, matrix, biases, scaling, decoder, read_rows)
 
     def read_rows(self) -> Arrays:
         """The rows of the training as all columns read them, for the file of a model in shards."""
@@ -304,7 +291,7 @@ class CFNPredictor(Predictor):
         found = self._posterior(rows, ratings, features, column)[0].weights()
         if not self.own_output:
             return found
-        bias = self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit)
+        bias = self.biases.transposed().row_of(rows, ratings, features) / np.float32(self.scaling.unit)
         return found._replace(bias=np.asarray(bias))
 
     def _posterior(
@@ -385,15 +372,17 @@ class CFNPredictor(Predictor):
         """(columns,): of which columns there is a rating or a feature."""
         return np.asarray((self._column_counts() > 0) | self.column_features.described)
 
-    def _row_deviations(self) -> Floats:
-        """(rows,), in ratings."""
-        return self._by_network(self.means.row, self.means.column)[0]
+    def _rows(self, at: Ints | Longs | slice) -> AskedRows:
+        """Some rows as they stand now."""
+        now = self.codes.now()
+        deviations = self.biases.rows.now[at]
+        return AskedRows(now.codes[at], now.directions[at], self._shrinkage()[at], deviations, now.means[at])
 
-    def _said(self, codes: Floats, directions: Floats, columns: ColumnWeights) -> Floats:
+    def _said(self, rows: AskedRows, columns: ColumnWeights) -> Floats:
         """(n, columns), or (n,) of one column: what columns say of rows, without bias and local part."""
-        said: Floats = codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
+        said: Floats = rows.codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
         if columns.cosine.shape[-1]:
-            said += directions @ columns.cosine.T
+            said += rows.directions @ columns.cosine.T
         return said
 
     def _interactions(self, rows: Floats, columns: Floats) -> Floats | np.float32:
@@ -404,46 +393,41 @@ class CFNPredictor(Predictor):
         return slopes.interactions(rows, columns) * np.float32(self._amplitudes.interactions / self.scaling.unit)
 
     def _ratings(
-        self,
-        bias: np.float32 | Floats,
-        said: Floats,
-        shrinkage: np.float32 | Floats,
-        deviations: np.float32 | Floats,
-        means: np.float32 | Floats,
-        known: bool | np.bool_ | Bools,
+        self, bias: np.float32 | Floats, said: Floats, rows: AskedRows, known: bool | np.bool_ | Bools
     ) -> Floats:
-        """What columns say of rows -> ratings, from the biases of the columns, and from the shrinkage, the deviations
-        (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
+        """What columns say of rows (..., n) -> ratings, from the biases of the columns.
+
+        `known`: whether anything is known of the columns.
         """
         unit = np.float32(self.scaling.unit)
         if not self.own_output:
-            ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
+            ratings: Floats = self.biases.overall + rows.deviations + unit * (bias + rows.shrinkage * said)
             return ratings
-        fitted = self.biases.overall + deviations + unit * bias
-        output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
-        return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
+        fitted = self.biases.overall + rows.deviations + unit * bias
+        output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, rows.means)
+        return np.asarray(fitted + rows.shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
     def _column_at(
         self, found: ColumnWeights, rated: Ints, features: Floats, at: Ints | slice, *, known: bool
     ) -> Floats:
         """(rows,), or at some rows: of a column that need not be a known one, with these features (Q,)."""
-        now = self.codes.now()
-        said = self._said(now.codes[at], now.directions[at], found)
+        asked = self._rows(at)
+        said = self._said(asked, found)
         if self._local is not None:
             said += self._local.of_column(rated, found.alpha)[at]
         bias: Floats | np.float32 = found.bias
         if (slopes := self.biases.slopes) is not None:
             bias = bias + self._interactions(slopes.rows.inputs[at], slopes.columns.design(features[None])[0])
-        return self._ratings(bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
+        return self._ratings(bias, said, asked, known)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
         biases, weights, (rows, columns) = self.biases, self._weights, self._by_network(users, items)
-        nowhere = biases.overall + biases.row_of_nobody() + biases.column_of_nothing()
+        nowhere = biases.overall + biases.rows.of_nobody() + biases.columns.of_nobody()
         predicted = np.full(len(rows), nowhere, np.float32)
         nobody = (rows < 0) & (columns >= 0)
         unit = np.float32(self.scaling.unit)
-        predicted[nobody] = biases.overall + biases.row_of_nobody() + unit * weights.bias[columns[nobody]]
+        predicted[nobody] = biases.overall + biases.rows.of_nobody() + unit * weights.bias[columns[nobody]]
         nothing = (rows >= 0) & (columns < 0)
         if nothing.any():
             asked, place = np.unique(rows[nothing], return_inverse=True)
@@ -451,25 +435,21 @@ class CFNPredictor(Predictor):
             found = self._solved(_NO_ROWS, _NO_RATINGS, unknown, None)
             predicted[nothing] = self._column_at(found, _NO_ROWS, unknown, asked, known=False)[place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        now, shrinkage, known, deviations = (
-            self.codes.now(),
-            self._shrinkage(),
-            self._column_known(),
-            self._row_deviations(),
-        )
+        known = self._column_known()
         for first in range(0, len(seen), _ENTRIES_AT_ONCE):
             at = seen[first : first + _ENTRIES_AT_ONCE]
             row, column = rows[at], columns[at]
-            said = np.einsum("ij,ij->i", now.codes[row], weights.linear[column, :-1]) + weights.linear[column, -1]
+            asked_rows, own = self._rows(row), weights.at(column)
+            said = np.einsum("ij,ij->i", asked_rows.codes, own.linear[:, :-1]) + own.linear[:, -1]
             if weights.cosine.shape[1]:
-                said += np.einsum("ij,ij->i", now.directions[row], weights.cosine[column])
+                said += np.einsum("ij,ij->i", asked_rows.directions, own.cosine)
             if self._local is not None:
                 said += self._local.at_pairs(row, column)
-            bias = weights.bias[column]
+            bias = own.bias
             if (slopes := self.biases.slopes) is not None:
                 together = self._interactions(slopes.rows.inputs[row][:, None], slopes.columns.inputs[column])
                 bias = bias + np.reshape(together, -1)
-            predicted[at] = self._ratings(bias, said, shrinkage[row], deviations[row], now.means[row], known[column])
+            predicted[at] = self._ratings(bias, said, asked_rows, known[column])
         return predicted
 
     # Intervals
@@ -531,9 +511,9 @@ class CFNPredictor(Predictor):
         self, spread: IntervalCalibration, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats
     ) -> Floats:
         """(n,): radii, from posterior variances and the numbers of ratings of rows and of columns."""
-        variances = whole_variance(posterior, self._amplitudes, self.biases, self.scaling, read)
-        deviation = spread.deviation(variances, read, counts, across(predicted, self.scale))
-        return np.asarray(spread.quantile * deviation * self.scaling.unit, np.float32)
+        noise, scaling = self._amplitudes.noise, self.scaling
+        deviation = spread.deviation(interval_inputs(posterior, noise, self.biases, scaling, (read, counts), predicted))
+        return np.asarray(spread.quantile * deviation * scaling.unit, np.float32)
 
     @property
     def _tells_taste(self) -> bool:
@@ -553,17 +533,15 @@ class UserRows(CFNPredictor):
 
     def users(self, users: Longs) -> Floats:
         self._flush()
-        now, items = self.codes.now(), self._weights.at(slice(self.known.columns))
-        directions = now.directions[users]
-        said = self._said(now.codes[users], directions, items)
+        rows, items = self._rows(users), self._weights.at(slice(self.known.columns))
+        said = self._said(rows, items)
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
-                said[place] += self._local.of_row(self._local.nearest(user), directions[place])
-        shrinkage, deviations, means = (part[users][:, None] for part in (self._shrinkage(), self.means.row, now.means))
-        bias = items.bias
+                said[place] += self._local.of_row(self._local.nearest(user), rows.directions[place])
+        bias = items.bias[:, None]
         if (slopes := self.biases.slopes) is not None:
-            bias = bias + np.transpose(self._interactions(slopes.rows.inputs[users], slopes.columns.inputs))
-        return self._ratings(bias, said, shrinkage, deviations, means, self._column_known())
+            bias = bias + self._interactions(slopes.rows.inputs[users], slopes.columns.inputs)
+        return self._ratings(bias, said.T, rows, self._column_known()[:, None]).T
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(self.known.columns))
@@ -572,20 +550,21 @@ class UserRows(CFNPredictor):
         self._flush()
         vector = or_zeros(features, self.row_features.width)
         code, mean = self.codes.of_ratings(items, ratings, vector)
-        shrinkage, direction = self._shrinkage_of(items, features)[0], self._space.directions(code[None])
+        deviation, shrinkage = self.biases.row_of(items, ratings, vector), self._shrinkage_of(items, features)
+        row = AskedRows(code[None], self._space.directions(code[None]), shrinkage, deviation, mean)
         weights = self._weights.at(asked)
-        said = self._said(code[None], direction, weights)[0]
+        said, bias = self._said(row, weights)[0], weights.bias
         if self._local is not None and shrinkage:
-            said += self._local.of_row(self._local.nearest_to(direction[0]), direction[0])[asked]
-        deviation, bias = self.biases.row_of(items, ratings, vector), weights.bias
+            said += self._local.of_row(self._local.nearest_to(row.directions[0]), row.directions[0])[asked]
         if (slopes := self.biases.slopes) is not None:
             together = self._interactions(slopes.rows.design(vector[None]), slopes.columns.inputs[asked])
             bias = bias + np.reshape(together, -1)
-        return self._ratings(bias, said, shrinkage, deviation, mean, self._column_known()[asked])
+        return self._ratings(bias, said, row, self._column_known()[asked])
 
-    def _shrinkage_of(self, items: Ints, features: Floats | None) -> Floats:
-        """(1,): in a user with ratings of these items."""
-        return self._amplitudes.shrinkage(np.array([self._count_read(items)]), np.array([features is not None]))
+    def _shrinkage_of(self, items: Ints, features: Floats | None) -> np.float32:
+        """Of a user with ratings of these items."""
+        read, described = np.array([self._count_read(items)]), np.array([features is not None])
+        return np.float32(self._amplitudes.shrinkage(read, described)[0])
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         return np.lexsort((users, items))  # column by column
@@ -598,7 +577,7 @@ class UserRows(CFNPredictor):
         code, _ = self.codes.of_ratings(items, ratings, or_zeros(features, self.row_features.width))
         rated = [self.by_row.column(item)[0] for item in asked.tolist()]
         own = np.repeat(asked.astype(np.int64), [len(rows) for rows in rated])
-        new = code, self._shrinkage_of(items, features)[0]
+        new = code, self._shrinkage_of(items, features)
         posterior = self._variances(rated, own, [_NEVER_SEEN] * len(asked), new)
         read = np.full(len(asked), self._count_read(items))
         return self._in_ratings(self.decoder.spread, posterior, read, self.item_counts[asked], predicted)
@@ -611,7 +590,7 @@ class UserRows(CFNPredictor):
         read = given.others < network.columns
         row, _ = self.codes.as_read(given.others, given.ratings, vector)
         code = encode_rows(network, row)
-        shrinkage = self._shrinkage_of(given.others, given.features)[0]
+        shrinkage = self._shrinkage_of(given.others, given.features)
         weight, bias = weights.linear[:, :-1], weights.linear[:, -1]
         if weights.cosine.shape[1]:
             cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code)
@@ -639,16 +618,16 @@ class UserRows(CFNPredictor):
             by_feature += slopes.rows.design.shares(vector, self._amplitudes.interactions * together)
         of_network = Shares(by_rating * scaling.unit, by_feature)
         if self.own_output:
-            base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.row_of_nobody()
-            difference, believed = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
+            base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.rows.of_nobody()
+            difference, counts = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
         else:
             said = path.start
             if self._local is not None and shrinkage:
                 direction, local = space.directions(code)[0], self._local
                 near = local.nearest(given.number) if given.number >= 0 else local.nearest_to(direction)
                 said = said + shrinkage * local.of_row(near, direction)[items]
-            difference, believed = np.float32(scaling.unit) * said, np.ones(len(items), np.float32)
-        return blended(given, vector, self.means, of_network, shrinkage=believed, difference=difference, read=read)
+            difference, counts = np.float32(scaling.unit) * said, np.ones(len(items), np.float32)
+        return blended(given, vector, self.means, of_network, shrinkage=counts, difference=difference, read=read)
 
 
 class ItemRows(CFNPredictor):
@@ -662,15 +641,15 @@ class ItemRows(CFNPredictor):
 
     def users(self, users: Longs) -> Floats:
         self._flush()
-        now, weights = self.codes.now(), self._weights.at(users)
-        said = np.ascontiguousarray(self._said(now.codes, now.directions, weights).T)
+        rows, weights = self._rows(slice(None)), self._weights.at(users)
+        said = np.ascontiguousarray(self._said(rows, weights).T)
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_column(*self._local.alpha_of(user))
         bias, known = weights.bias[:, None], self._column_known()[users][:, None]
         if (slopes := self.biases.slopes) is not None:
             bias = bias + self._interactions(slopes.rows.inputs, slopes.columns.inputs[users])
-        return self._ratings(bias, said, self._shrinkage(), self.means.column, now.means, known)
+        return self._ratings(bias, said, rows, known)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(None))
@@ -712,7 +691,7 @@ class ItemRows(CFNPredictor):
         start = expected(asked, *of_nothing)[:, 0].astype(np.float64)
         by_rating = gain * (targets - expected(seen, *of_nothing)[:, 0])
         # What the ratings tell is taken off what the features had led one to expect.
-        of_bias = means.by_row_features.slope[:-1, 0] / np.float32(unit)
+        of_bias = means.rows.by_features.slope[:-1, 0] / np.float32(unit)
         slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self.own_output else of_bias
         by_feature = (expected(asked, *slope) - gain @ expected(seen, *slope)) * vector
         if (slopes := self.biases.slopes) is not None:
@@ -728,7 +707,7 @@ class ItemRows(CFNPredictor):
         shrinkage, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
         if self.own_output:
             shrinkage = self._shrinkage()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
-            base = means.overall + means.column[items] + means.row_of_nobody()
+            base = means.overall + means.columns.now[items] + means.rows.of_nobody()
             difference = scaling.unclipped(start.astype(np.float32), now.means[items]) - base
         of_network, read = Shares(by_rating * unit, by_feature * unit), np.ones(len(given.ratings), np.bool_)
         return blended(given, vector, means, of_network, shrinkage=shrinkage, difference=difference, read=read)
@@ -815,11 +794,8 @@ def blended(
     `difference` (m,) is what the network exceeds the base by where nothing is known. The ratings that are `read` (n,)
     and the features that tell anything share it.
     """
-    usual = np.zeros(len(given.others), np.float32)
-    old = given.others < len(means.trained_column)
-    usual[old] = means.trained_column[given.others[old]]
-    surplus = given.ratings - means.overall - usual - means.row_of_nobody()
-    of_means = of_damped_mean(surplus, features, means.by_row_features, means.row_damping)
+    surplus = means.surplus(given.others, given.ratings) - means.rows.of_nobody()
+    of_means = of_damped_mean(surplus, features, means.rows.by_features, means.rows.damping)
     weight = shrinkage.astype(np.float64)[:, None]
     by_rating, by_feature = (
         weight * network + (1 - weight) * mean for network, mean in zip(of_network, of_means, strict=True)

@@ -1,5 +1,6 @@
 """Ratings -> what the network reads and predicts, which is what the biases leave over; and back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -9,12 +10,14 @@ import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.models.biases import Biases
-from cofill.models.ridge import FeatureRegression
+from cofill.models.observed import Arrays, KnownRatings
 from cofill.models.rng import Portion
+from cofill.models.slopes import FeatureRegression
 
 # The standard deviation that residuals are scaled to. The step size, the noise and the weight decay were found on
 # MovieLens-1M, whose residuals have it where the ends of its rating scale are -1 and 1: other scales are brought here.
@@ -28,6 +31,17 @@ _PAPERS_DAMPING = 7.0
 
 NOWHERE = Portion(np.zeros(0, np.uint64), np.zeros(0, np.uint64), 0)
 """For rows that are read and not trained on: nothing is drawn for them."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix to be filled in: its known ratings, and what else is known of its rows and columns."""
+
+    known: KnownRatings
+    scale: Scale
+    row_features: SideFeatures
+    column_features: SideFeatures
+    portion: Portion = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -107,16 +121,16 @@ class Scaling:
     """
 
     scale: Scale
+    settings: CFNSettings
+    typical_length: float
+    marks_empty: bool
     centre: float
     unit: float
     damping: float
-    typical_length: float
     overall: float  # mean of all ratings, scaled
     by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
     columns: Floats  # (columns,) deviations, scaled
     means: Floats  # (rows,) scaled
-    marks_empty: bool
-    settings: CFNSettings
 
     @classmethod
     def fit(
@@ -131,71 +145,62 @@ class Scaling:
         """From the ratings and features of the rows: what their biases leave over; without biases, by the scale."""
         counts = portion.row_counts(rows)
         # Only cold rows in training teach the network what the mark means.
-        marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
+        about = scale, settings, typical_length(counts), settings.cold_ratio > 0 and features.shape[1] > 0
         if biases is not None:
-            deviations = np.repeat(biases.trained_row, rows.counts()) + biases.trained_column[rows.indices]
+            deviations = np.repeat(biases.rows.trained, rows.counts()) + biases.columns.trained[rows.indices]
             left = (rows.values - biases.overall - deviations).astype(np.float64)
             count, summed, squares = total(portion.exchange, len(left), left.sum(), float(left @ left))
             spread = max(squares / max(count, 1) - (summed / max(count, 1)) ** 2, 0.0) ** 0.5
             # Ratings that are all alike leave nothing over: then any unit will do.
             unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
-            return cls.of_biases(biases, unit, typical_length(counts), scale, settings, marks_empty=marks_empty)
+            return cls.of_biases(*about, biases, unit)
         centre, unit = _middle(scale)
         sums = portion.exchange.sum_(rows.row_sums(_scaled(rows.values, centre, unit)))
         overall = float(sums.sum() / max(counts.sum(), 1))
         surplus = (sums / np.maximum(counts, 1) - overall)[:, None]
         by_features = FeatureRegression.fit(features, surplus, counts, portion.row_keys)
         damping = _PAPERS_DAMPING if settings.mean_damping is None else settings.mean_damping
-        means = _damped(sums, counts, damping, overall + by_features.expected(features)[:, 0])
-        return cls.of_means(
-            means, by_features, overall, damping, rows.columns, typical_length(counts), scale, settings,
-            marks_empty=marks_empty,
-        )  # fmt: skip
+        means = damped(sums, counts, damping, overall + by_features.expected(features)[:, 0])
+        nothing = np.zeros(rows.columns, np.float32)
+        return cls(*about, centre, unit, damping, overall, by_features, nothing, means)
 
     @classmethod
     def of_biases(
-        cls,
-        biases: Biases,
-        unit: float,
-        typical_length: float,
-        scale: Scale,
-        settings: CFNSettings,
-        *,
-        marks_empty: bool,
+        cls, scale: Scale, settings: CFNSettings, length: float, marks_empty: bool, biases: Biases, unit: float
     ) -> Self:
         """For the decoder "process"."""
-        by_features = FeatureRegression(biases.by_row_features.slope / np.float32(unit))
-        columns, means = (part / np.float32(unit) for part in (biases.trained_column, biases.trained_row))
-        return cls(
-            scale, float(biases.overall), unit, biases.row_damping, typical_length, 0.0, by_features, columns, means,
-            marks_empty, settings,
-        )  # fmt: skip
+        by_features = FeatureRegression(biases.rows.by_features.slope / np.float32(unit))
+        columns, means = (part / np.float32(unit) for part in (biases.columns.trained, biases.rows.trained))
+        about, damping = (scale, settings, length, marks_empty), biases.rows.damping
+        return cls(*about, float(biases.overall), unit, damping, 0.0, by_features, columns, means)
+
+    def state(self) -> tuple[Arrays, dict[str, float]]:
+        """What a file keeps beside the biases: arrays and numbers."""
+        numbers = {"typical_length": self.typical_length}
+        if self.settings.decoder == "process":
+            return {}, numbers | {"unit": self.unit}
+        arrays: Arrays = {"row_means": self.means, "mean_by_features": self.by_features.slope}
+        return arrays, numbers | {"overall_mean": self.overall, "mean_damping": self.damping}
 
     @classmethod
-    def of_means(
-        cls,
-        means: Floats,
-        by_features: FeatureRegression,
-        overall: float,
-        damping: float,
-        columns: int,
-        typical_length: float,
-        scale: Scale,
-        settings: CFNSettings,
-        *,
-        marks_empty: bool,
+    def restored(
+        cls, arrays: Arrays, numbers: Mapping[str, float], matrix: Matrix, settings: CFNSettings, biases: Biases
     ) -> Self:
-        """For the decoder "network"."""
-        nothing = np.zeros(columns, np.float32)
-        return cls(
-            scale, *_middle(scale), damping, typical_length, overall, by_features, nothing, means, marks_empty, settings
-        )
+        """From what a file kept; its own arrays are taken out of the others, which are those of the network."""
+        marks_empty = len(arrays.get("input.side", ())) > matrix.row_features.width
+        about = matrix.scale, settings, numbers["typical_length"], marks_empty
+        if settings.decoder == "process":
+            return cls.of_biases(*about, biases, numbers["unit"])
+        by_features, means = FeatureRegression(arrays.pop("mean_by_features")), arrays.pop("row_means")
+        nothing = np.zeros(matrix.known.trained.columns, np.float32)
+        mean = numbers["mean_damping"], numbers["overall_mean"]
+        return cls(*about, *_middle(matrix.scale), *mean, by_features, nothing, means)
 
     def mean_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The mean of a row that arrived later, from its ratings and its features (P,)."""
         total = self.without_column(columns, ratings).sum(dtype=np.float64)
         expected = self.overall + self.by_features.expected(features[None])[0]
-        return np.float32(_damped(np.array([total]), np.array([len(ratings)]), self.damping, expected)[0])
+        return np.float32(damped(np.array([total]), np.array([len(ratings)]), self.damping, expected)[0])
 
     def without_column(self, columns: Ints, ratings: Floats) -> Floats:
         """Scaled ratings (n,) with the deviation of their column taken off; the mean of their row is still in them.
@@ -266,6 +271,31 @@ class Scaling:
         return ratings
 
 
+@dataclass(frozen=True)
+class TrainingPart:
+    """Ratings of a matrix to train on, all or some, and what is taken off them."""
+
+    matrix: Matrix
+    rows: SparseRows
+    by_column: SparseRows
+    biases: Biases
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, matrix: Matrix, rows: SparseRows, by_column: SparseRows, settings: CFNSettings) -> Self:
+        features, portion = matrix.row_features.trained, matrix.portion
+        about = {"row_features": features, "column_features": matrix.column_features.trained}
+        biases = Biases.fit(rows, by_column, settings.mean_damping, **about, portion=portion)
+        taken_off = biases if settings.decoder == "process" else None
+        return cls(
+            matrix, rows, by_column, biases, Scaling.fit(rows, taken_off, matrix.scale, settings, features, portion)
+        )
+
+    def scaled(self) -> ScaledRows:
+        """As the network reads them."""
+        return self.scaling.down(self.rows, self.matrix.row_features.trained, self.matrix.portion)
+
+
 def _middle(scale: Scale) -> tuple[float, float]:
     """The centre and the unit with which both ends of the scale become -1 and 1."""
     return (scale.high + scale.low) / 2, (scale.high - scale.low) / 2
@@ -282,7 +312,8 @@ def typical_length(counts: Longs) -> float:
     return int(counts.sum()) / max(int((counts > 0).sum()), 1)
 
 
-def _damped(sums: Doubles, counts: Longs, damping: float, expected: Floats) -> Floats:
+def damped(sums: Doubles, counts: Longs, damping: float, expected: Floats | Doubles) -> Floats:
+    """(n,): means as if there were `damping` ratings more, of what is expected; single precision."""
     total = counts + damping
     wanted = expected.astype(np.float64)
     means: Doubles = np.divide(sums + damping * wanted, total, out=wanted.copy(), where=total > 0)

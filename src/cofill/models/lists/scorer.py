@@ -31,8 +31,8 @@ from cofill.models.lists.item_weights import (
 )
 from cofill.models.lists.sequences import Recency, Sequences
 from cofill.models.observed import Arrays
-from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, seed_of
+from cofill.models.slopes import FeatureRegression
 
 
 class Sides(NamedTuple):
