@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from cofill.cli.serve import add_options
-from cofill.serving.metrics import Metrics
+from cofill.serving.ops.metrics import Metrics
 from cofill.serving.settings import ServingSettings
 
 REPOSITORY = Path(__file__).parents[1]

@@ -21,7 +21,8 @@ from typing import Any, BinaryIO
 
 _SLOW = [
     "cofill.cli", "cofill.models.cfn.kernels", "cofill.models.lists.scorer",
-    "cofill.serving.problems", "cofill.serving.routes_events", "cofill.serving.search",
+    "cofill.client.messages", "cofill.serving.live.search", "cofill.serving.live.store", "fastapi",
+    "fastapi.openapi.utils",
     "numba", "prometheus_client", "psycopg", "rich.progress", "rich.table", "scipy.optimize", "scipy.sparse",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite", "torch", "uvicorn",
     "uvicorn.loops.auto", "uvicorn.protocols.http.auto",

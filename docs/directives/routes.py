@@ -4,14 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from fastapi import FastAPI
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from cofill import __version__
-from cofill.serving.app import add_routes
-from cofill.serving.openapi_document import published
-from cofill.serving.routing import Routes
+from cofill.serving.api.openapi import published
+from cofill.serving.app import add_routes, new_api
 from cofill.serving.settings import ServingSettings
 from directives import page_nodes
 
@@ -37,10 +34,9 @@ class RoutesOfTheServer(SphinxDirective):
 def _document() -> dict[str, Any]:
     """The document of a server with nothing behind its routes."""
     nothing: Any = None
-    app = FastAPI(title="cofill", version=__version__)
-    routes = Routes(app.router)
-    add_routes(routes, nothing, nothing, nothing, nothing, nothing, ServingSettings(model=Path("model")))
-    return published(app, routes, keys=False)
+    app = new_api()
+    add_routes(app, nothing, nothing, nothing, ServingSettings(model=Path("model")))
+    return published(app, keys=False)
 
 
 def _route(document: dict[str, Any], method: str, path: str, operation: dict[str, Any]) -> nodes.section:

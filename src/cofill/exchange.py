@@ -22,7 +22,7 @@ class Exchange(Protocol):
     seconds: float
     """What this process has spent on exchanging so far, waiting for others included."""
 
-    def sum_(self, array: _Array) -> _Array:
+    def all_reduce(self, array: _Array) -> _Array:
         """Add up over all processes, in place (float32, float64 or int64, contiguous); returns the array."""
 
     def max_(self, array: _Array) -> _Array:
@@ -40,7 +40,7 @@ class Alone:
     sent = 0
     seconds = 0.0
 
-    def sum_(self, array: _Array) -> _Array:
+    def all_reduce(self, array: _Array) -> _Array:
         return array
 
     def max_(self, array: _Array) -> _Array:
@@ -57,5 +57,5 @@ def total(exchange: Exchange, *numbers: float) -> list[float]:
     """The sums of some numbers over all processes."""
     if exchange.size == 1:
         return [float(number) for number in numbers]
-    found: list[float] = exchange.sum_(np.array(numbers, np.float64)).tolist()
+    found: list[float] = exchange.all_reduce(np.array(numbers, np.float64)).tolist()
     return found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cofill.cli.output import Stars, note, print_table, shown, wrapped
 from cofill.evaluation.intervals import Interval
 from cofill.report.page_parts import cell as cell_of_a_page
-from cofill.serving.routing import rounded, significant
+from cofill.serving.api.requests import rounded, significant
 
 WIDTHS = (80, 100)
 CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")

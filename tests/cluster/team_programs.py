@@ -36,7 +36,7 @@ def add_up(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> 
     for step in range(at, STEPS):
         _get_into_trouble(exchange, arguments, step)
         part = np.array([0.1, 0.2, 0.3], np.float32) * (step + 1) * (exchange.rank + 1)
-        value = np.float32(0.9) * value + exchange.sum_(part)
+        value = np.float32(0.9) * value + exchange.all_reduce(part)
         if exchange.rank == 0:
             with replacing(kept) as draft:
                 draft.write_text(json.dumps({"step": step + 1, "value": value.tolist()}))
@@ -76,7 +76,7 @@ def _get_into_trouble(exchange: Exchange, arguments: Mapping[str, Any], step: in
 def wait(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> None:
     """Say in a file that it has begun, and wait."""
     (Path(arguments["folder"]) / f"{exchange.rank}.pid").write_text(str(os.getpid()))
-    exchange.sum_(np.zeros(1, np.float32))
+    exchange.all_reduce(np.zeros(1, np.float32))
     (Path(arguments["folder"]) / f"{exchange.rank}.begun").touch()
     time.sleep(arguments["seconds"])
 
@@ -85,10 +85,10 @@ def lose_a_machine(exchange: Exchange, arguments: Mapping[str, Any], tell: Progr
     """The first team exchanges until that fails; the next one has it easy."""
     if arguments["attempt"] == 1:
         for at in range(6000):
-            exchange.sum_(np.zeros(1, np.float32))
+            exchange.all_reduce(np.zeros(1, np.float32))
             if at == 0:
                 (Path(arguments["folder"]) / f"{exchange.rank}.begun").touch()
                 tell(Step("waiting to be lost", 0, 1, 0.0))
             time.sleep(0.01)
-    exchange.sum_(np.zeros(1, np.float32))
+    exchange.all_reduce(np.zeros(1, np.float32))
     return exchange.rank

@@ -60,7 +60,7 @@ def test_sums_maxima_and_gatherings_are_those_of_numpy_with_the_same_bits_everyw
 
     def act(exchange: Mesh) -> Any:
         rank = exchange.rank
-        summed = None if kind is np.bool_ else exchange.sum_(own[rank].copy())
+        summed = None if kind is np.bool_ else exchange.all_reduce(own[rank].copy())
         parts[rank].flags.writeable = False
         return summed, exchange.max_(own[rank].copy()), exchange.gather(parts[rank])
 
@@ -82,7 +82,7 @@ def test_large_arrays_go_in_pieces_with_the_same_result(monkeypatch: pytest.Monk
 
     def act(exchange: Mesh) -> Any:
         own = whole * (exchange.rank + 1)
-        return exchange.gather(own[: 1 + exchange.rank]), exchange.sum_(own), exchange.sent
+        return exchange.gather(own[: 1 + exchange.rank]), exchange.all_reduce(own), exchange.sent
 
     at_once = together(2, act)
     monkeypatch.setattr(comm, "_PIECE", 1 << 8)
@@ -114,12 +114,12 @@ def test_a_worker_that_does_not_come_is_not_waited_for_for_ever() -> None:
     missed = threading.Event()
 
     def act(exchange: Mesh) -> str:
-        exchange.sum_(np.ones(3, np.float32))
+        exchange.all_reduce(np.ones(3, np.float32))
         if exchange.rank == 1:
             missed.wait(60)
             return ""
         with pytest.raises(ExchangeError) as failure:
-            exchange.sum_(np.ones((5, 2), np.float32))
+            exchange.all_reduce(np.ones((5, 2), np.float32))
         missed.set()
         return str(failure.value)
 
@@ -142,7 +142,7 @@ def test_those_who_do_not_know_the_token_are_not_met() -> None:
     with ThreadPoolExecutor(2) as pool:
         meshes = pool.map(lambda rank: Mesh(rank, addresses, listening[rank], b"token"), range(2))
         met = list(meshes)
-        assert list(pool.map(lambda mesh: mesh.sum_(np.ones(3)).tolist(), met)) == [[2.0, 2.0, 2.0]] * 2
+        assert list(pool.map(lambda mesh: mesh.all_reduce(np.ones(3)).tolist(), met)) == [[2.0, 2.0, 2.0]] * 2
         for mesh in met:
             mesh.close()
 
@@ -155,11 +155,11 @@ listening = listen(LOOPBACK)
 print(listening.getsockname()[1], flush=True)
 addresses = [(LOOPBACK, int(port)) for port in sys.stdin.readline().split()]
 exchange = Mesh(int(sys.argv[1]), addresses, listening, b"token", seconds=15)
-exchange.sum_(np.ones(3, np.float32))
+exchange.all_reduce(np.ones(3, np.float32))
 print("met", flush=True)
 try:
     while True:
-        exchange.sum_(np.ones(1000, np.float32))
+        exchange.all_reduce(np.ones(1000, np.float32))
 except Exception as error:
     print(type(error).__name__, error, flush=True)
 """

@@ -74,25 +74,27 @@ def nobody_is_left(tmp_path: Path) -> Iterator[None]:
     wait_until(lambda: not alive(*(map(int, book.read_text().split()) if book.exists() else ())))
 
 
-def alive(*processes: int) -> list[int]:
-    """Those of them that run. A zombie, whose parent has not asked yet, does not."""
-    return [each for each in processes if (state := _status(each)) and state[0] not in "ZX"]
+def processes() -> dict[int, list[str]]:
+    """State, parent, group, session and so on of all that run. A zombie, whose parent has not asked yet, does not."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):  # it has ended meanwhile
+                found[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+    return {process: status for process, status in found.items() if status[0] not in "ZX"}
 
 
-def _status(process: int) -> list[str]:
-    """State, parent and so on, as /proc has them; nothing of a process that is gone."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
+def alive(*some: int) -> list[int]:
+    return [*processes().keys() & set(some)]
+
+
+def of_session(leader: int) -> list[int]:
+    """Processes that it started, and theirs."""
+    return [process for process, status in processes().items() if int(status[3]) == leader]
 
 
 def descendants(process: int) -> set[int]:
-    parents = {
-        int(entry.name): int(found[1])
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdecimal() and (found := _status(int(entry.name)))
-    }
+    parents = {child: int(status[1]) for child, status in processes().items()}
     below = {process}
     while more := {child for child, parent in parents.items() if parent in below} - below:
         below |= more

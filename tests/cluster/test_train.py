@@ -21,7 +21,7 @@ from cofill.errors import SettingsError
 from cofill.models.cfn.fit import SOLVE
 from cofill.models.persistence import Card, ShardCard, finish, read_card
 from cofill.progress import unseen
-from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
+from tests.cluster.test_team import Heard, nobody_is_left, of_session  # noqa: F401 (one is a fixture of all tests)
 from tests.models.several_processes import Played, together
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess, run_warm
@@ -164,21 +164,6 @@ def test_a_killed_driver_is_resumed(killed_driver: Path, undisturbed: list[str],
     else:
         whole = CFN(CFNSettings.of(KILLED)).fit(make_world(users=90, items=60, ratings=1_800, seed=5).ratings)
         assert_same(whole, CFN.load(cut.parent / "model"))
-
-
-def of_session(leader: int) -> list[int]:
-    """Processes that the driver started, and theirs."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            after_name = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(after_name[3]) == leader and after_name[0] not in "ZX":
-            found.append(int(entry.name))
-    return found
 
 
 def test_from_python(joined: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Played:
         self._barrier.wait(120)
         return found
 
-    def sum_(self, array: _Array) -> _Array:
+    def all_reduce(self, array: _Array) -> _Array:
         array[...] = np.sum(self._alike(array), axis=0, dtype=array.dtype)
         return array
 

@@ -1,20 +1,19 @@
 """One small world, one model of it, and one server for all tests that leave it as they found it."""
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from fastapi import FastAPI
 from sqlalchemy import create_engine, text
 
 from cofill.cli import main
 from cofill.data.table import write_frame
-from cofill.serving.app import add_routes
-from cofill.serving.database import Store, url_of
-from cofill.serving.routing import Routes
+from cofill.serving.live.model import LiveModel
+from cofill.serving.live.served import ServedModel
+from cofill.serving.live.store import Store, url_of
 from cofill.serving.settings import ServingSettings
 from tests.serving.running_server import Server
 from tests.serving.visiting import browser as browser
@@ -124,9 +123,10 @@ def start() -> Iterator[Start]:
         server.stop()
 
 
-def declared_routes(app: FastAPI) -> Routes:
-    """All routes that there are, with nothing behind them."""
-    nothing: Any = None
-    routes = Routes(app.router)
-    add_routes(routes, nothing, nothing, nothing, nothing, nothing, ServingSettings(model=Path("model")))
-    return routes
+def live_model(model: Path, store: Store) -> LiveModel:
+    return LiveModel(ServingSettings(model=model), store)
+
+
+def asked(live: LiveModel) -> ServedModel:
+    """The model with everything that was written until now."""
+    return asyncio.run(live.ask(lambda served: served))

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from cofill.serving.problem_types import ProblemType
+from cofill.serving.api.problems import ProblemType
 from tests.warm_processes import WarmProcess, with_output_to_pipe
 
 KINDS = {kind.uri: kind for kind in ProblemType}
@@ -91,7 +91,7 @@ def problem(answer: httpx.Response, status: int) -> str:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
-    assert document.keys() - {"errors", "at_most"} == {"type", "title", "status", "detail", "instance"}
+    assert document.keys() - {"errors"} == {"type", "title", "status", "detail", "instance"}
     assert document["status"] == status
     kind = KINDS[document["type"]]
     assert (kind.status, kind.title) == (status, document["title"])

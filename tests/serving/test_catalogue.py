@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.serving.availability import OrderedIds
+from cofill.serving.live.served import OrderedIds
 from tests.serving.conftest import ITEMS, USERS
 from tests.serving.running_server import Server, problem
 from tests.serving.test_events import asked_anew, send

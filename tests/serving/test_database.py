@@ -12,7 +12,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cofill.errors import CofillError, SettingsError
-from cofill.serving.database import (
+from cofill.serving.live.events import OTHER, SECONDS_A_DAY, Event, EventLog
+from cofill.serving.live.store import (
     Changes,
     ItemToKeep,
     LiveItem,
@@ -22,9 +23,8 @@ from cofill.serving.database import (
     shown_url,
     url_of,
 )
-from cofill.serving.event_log import OTHER, SECONDS_A_DAY, Event, EventLog
+from cofill.serving.live.tombstones import Tombstones
 from cofill.serving.settings import live_file
-from cofill.serving.tombstones import Tombstones
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_a_database_of_another_format_is_refused(store: Store, model: Path) -> N
 
 
 def test_a_file_system_without_a_write_ahead_log_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofill.serving.database._make_durable", lambda connection, _: None)  # as if it had no effect
+    monkeypatch.setattr("cofill.serving.live.store._make_durable", lambda connection, _: None)  # as if it had no effect
     store = Store(url_of(None, tmp_path / "model"))
     with pytest.raises(CofillError, match="no write-ahead log can be kept there"):
         store.open()
@@ -251,8 +251,8 @@ def test_a_write_that_fails_leaves_nothing(store: Store) -> None:
 def test_what_was_written_survives_the_end_of_its_process(store: Store, model: Path) -> None:
     program = (
         "import os, sys\n"
-        "from cofill.serving.database import url_of\n"
-        "from cofill.serving.database import Store\n"
+        "from cofill.serving.live.store import url_of\n"
+        "from cofill.serving.live.store import Store\n"
         "from pathlib import Path\n"
         "store = Store(url_of(None, Path(sys.argv[1])))\n"
         "for number in range(20):\n"

@@ -50,7 +50,8 @@ class Client(threading.Thread):
             if "refused" not in str(error):
                 self.failure = repr(error)
         except httpx.TransportError as error:
-            self.failure = repr(error)
+            if not (self._fresh and self.closing):  # a new connection may be reset in the moment of closing
+                self.failure = repr(error)
         finally:
             client.close()
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
-from cofill.serving import event_log
-from cofill.serving.database import LiveInteraction, Store, url_of
-from cofill.serving.event_log import OTHER, SECONDS_A_DAY, Event, EventLog, Retention
+from cofill.serving.live import events as event_log
+from cofill.serving.live.events import OTHER, SECONDS_A_DAY, Event, EventLog, Retention
+from cofill.serving.live.store import LiveInteraction, Store, url_of
 
 KINDS = ("view", "click", "buy")
 

@@ -1,30 +1,28 @@
 """Limits of time, number and rate, on the guard alone with an application that is as slow as the test wants."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from cofill.errors import SettingsError
-from cofill.serving.guard import Admission, Guard, RateLimit
-from cofill.serving.keys import new_key
-from cofill.serving.metrics import Metrics
-from cofill.serving.problems import ProblemError
+from cofill.serving.api.guard import Guard, RateLimit
+from cofill.serving.api.guard import guarded as with_guard
+from cofill.serving.api.keys import new_key
+from cofill.serving.api.problems import ProblemError
+from cofill.serving.ops.metrics import Metrics
 from cofill.serving.settings import ServingSettings
-from tests.serving.conftest import declared_routes
 from tests.serving.running_server import problem
 
 
 def guarded(application: Any, **limits: Any) -> httpx.AsyncClient:
     settings = ServingSettings(model=Path("model"), **limits)
-    guard = Guard(application, settings, Metrics(), Admission(settings), declared_routes(FastAPI()))
+    guard = with_guard(application, settings, Metrics())
     return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://localhost")
 
 
@@ -81,20 +79,6 @@ def test_whether_the_server_works_is_told_however_many_are_under_way() -> None:
     assert asyncio.run(ask()) == [200, 503, 200, 200, 200, 200]
 
 
-def test_a_refusal_is_sent_though_the_application_ends_with_it() -> None:
-    async def ends_late(scope: Scope, receive: Receive, send: Send) -> None:
-        time.sleep(0.2)
-        await asyncio.sleep(0)  # here the deadline is seen
-        await asyncio.sleep(0)
-        await Response("late")(scope, receive, send)
-
-    async def ask() -> list[int]:
-        async with guarded(ends_late, seconds=0.1) as client:
-            return [(await client.get("/v1/model")).status_code for _ in range(5)]
-
-    assert asyncio.run(ask()) == [503] * 5
-
-
 @pytest.mark.parametrize(("concurrency", "status"), [(50, 503), (51, 200)])
 def test_bodies_that_are_being_read_are_under_way_too_and_hold_up_nobody(concurrency: int, status: int) -> None:
     begun = 0
@@ -141,9 +125,7 @@ def test_a_body_that_is_cut_off_is_not_carried_out() -> None:
     settings = ServingSettings(model=Path("model"))
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"500")]
     scope = {"type": "http", "method": "PUT", "path": "/v1/ratings", "query_string": b"", "headers": headers}
-    asyncio.run(
-        Guard(application, settings, Metrics(), Admission(settings), declared_routes(FastAPI()))(scope, receive, send)
-    )
+    asyncio.run(Guard(application, settings, Metrics())(scope, receive, send))
     assert told == []
 
 
@@ -207,7 +189,7 @@ def test_without_keys_nothing_comes_through_a_proxy(header: str, tmp_path: Path)
 
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("cofill.serving.guard.time.monotonic", lambda: now)
+    monkeypatch.setattr("cofill.serving.api.guard.time.monotonic", lambda: now)
     limit = RateLimit(2.0, 3)
     for _ in range(3):
         limit.take("me")
@@ -244,8 +226,3 @@ def test_pictures_come_from_origins_and_nothing_else_gets_into_the_policy(host: 
 def test_pictures_may_come_from_all_hosts_of_a_domain() -> None:
     found = ServingSettings.of({"model": "model", "image_host": ["https://*.Example.net:443", "http://[::1]:8080"]})
     assert found.image_host == ("https://*.example.net", "http://[::1]:8080")
-
-
-def test_unknown_words_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^--words must be 'things', 'films', .+ Got 'cars'"):
-        ServingSettings.of({"model": "model", "words": "cars"})

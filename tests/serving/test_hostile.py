@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -258,23 +257,21 @@ CATALOGUE_AND_EVENTS = [
     Sent("POST", "/v1/events", event(), 403, "another origin", {"origin": "http://attacker.example"}),
 ]
 PATHS = [
-    Sent("GET", "/page/..%2f..%2fapp.py", None, 404, "the page has no file"),
-    Sent("GET", "/page/%2e%2e/%2e%2e/settings.py", None, 404, "the page has no file"),
-    Sent("GET", "/page/..%5c..%5capp.py", None, 404, "the page has no file"),
-    Sent("GET", "/page/%252e%252e%252fapp.py", None, 404, "the page has no file"),
-    Sent("GET", "/page//etc/passwd", None, 404, "the page has no file"),
-    Sent("GET", "/page/index.html%00.js", None, 404, "the page has no file"),
-    Sent("GET", f"/page/{quote(SCRIPT)}", None, 404, "the page has no file"),
-    Sent("GET", "/page/", None, 404, "the page has no file"),
+    Sent("GET", "/page/..%2f..%2fapp.py", None, 404, "there is nothing at this address"),
+    Sent("GET", "/page/%2e%2e/%2e%2e/settings.py", None, 404, "there is nothing at this address"),
+    Sent("GET", "/page/..%5c..%5capp.py", None, 404, "there is nothing at this address"),
+    Sent("GET", "/page/%252e%252e%252fapp.py", None, 404, "there is nothing at this address"),
+    Sent("GET", "/page//etc/passwd", None, 404, "there is nothing at this address"),
+    Sent("GET", "/page/index.html%00.js", None, 404, "there is nothing at this address"),
+    Sent("GET", f"/page/{quote(SCRIPT)}", None, 404, "there is nothing at this address"),
+    Sent("GET", "/page/", None, 404, "there is nothing at this address"),
     Sent("GET", "/%2e%2e/%2e%2e/etc/passwd", None, 404, "there is nothing at this address"),
     Sent("GET", "//v1/model", None, 404, "there is nothing at this address"),
     Sent("GET", "/v1/model/", None, 404, "there is nothing at this address"),
     Sent("GET", "/V1/model", None, 404, "there is nothing at this address"),
-    Sent("GET", "/docs/", None, 404, "the page has no file"),
+    Sent("GET", "/docs/", None, 404, "there is nothing at this address"),
     Sent("GET", "/docs/../settings.py", None, 404, ""),
-    Sent("GET", "/docs/%2e%2e/settings.py", None, 404, "the page has no file"),
-    Sent("GET", f"/problems/{quote(SCRIPT)}", None, 404, "there is no kind of problem"),
-    Sent("GET", "/problems/%2e%2e/%2e%2e/etc/passwd", None, 404, "there is no kind of problem"),
+    Sent("GET", "/docs/%2e%2e/settings.py", None, 404, "there is nothing at this address"),
     Sent("OPTIONS", "/v1/ratings", None, 405, "does not take that method"),
     Sent("TRACE", "/v1/ratings", None, 405, "does not take that method"),
     Sent("PATCH", "/v1/ratings", None, 405, "does not take that method"),
@@ -454,10 +451,7 @@ def test_requests_in_one_breath_are_answered_one_by_one(hostile: Server) -> None
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(hostile: Server) -> None:
-    started = time.monotonic()
-    heard = speak(hostile, PUT + b"Content-Length: 100\r\n\r\n{")
-    assert heard.startswith(b"HTTP/1.1 408 ")
-    assert time.monotonic() - started >= SECONDS
+    assert speak(hostile, PUT + b"Content-Length: 100\r\n\r\n{").startswith(b"HTTP/1.1 408 ")
 
 
 def statuses_in(heard: bytes) -> list[int]:

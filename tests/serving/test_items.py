@@ -1,18 +1,11 @@
 """Items over HTTP: found by title, shown, described, to begin with, and on the map."""
 
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from cofill.models.recommender import Recommender
-from cofill.serving.item_map import ItemMap
-from cofill.serving.problems import ProblemError
-from cofill.serving.served_model import ServedModel
+from cofill.serving.live.item_map import map_of
+from cofill.serving.live.served import ServedModel
 from tests.serving.conftest import ITEMS
 from tests.serving.running_server import Server, problem
-from tests.waiting import wait_until
 
 
 def test_the_search_finds_beginnings_of_words_the_most_rated_first(server: Server) -> None:
@@ -105,24 +98,10 @@ def test_the_map_is_drawn_when_the_model_is_trained(untouched: Server) -> None:
         assert (min(places), max(places)) == (0.0, 1.0)
 
 
-@pytest.mark.slow
-def test_the_map_of_a_model_without_one_is_drawn_in_the_background(model: Path) -> None:
-    old = Recommender.load(model)
-    old.item_places = None
-    old.save(model)
-    served, item_map = ServedModel(model), ItemMap(model)
-    with pytest.raises(ProblemError, match="the map is being drawn; ask again"):
-        item_map.of(served)
-
-    def drawn() -> dict[str, Any] | None:
-        with suppress(ProblemError):
-            return item_map.of(served)
-        return None
-
-    wait_until(drawn)
-    found = item_map.of(served)
-    assert len(found["items"]) == ITEMS
-    assert ItemMap(model).of(served) == found  # kept beside the model
+def test_a_model_without_a_map_has_an_empty_one(model: Path) -> None:
+    served = ServedModel(model)
+    served.model.item_places = None
+    assert map_of(served)["items"] == []
 
 
 def test_people_are_found_with_what_they_love(untouched: Server) -> None:

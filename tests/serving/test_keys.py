@@ -8,7 +8,7 @@ import pytest
 
 from cofill.cli import main
 from cofill.errors import SettingsError
-from cofill.serving.keys import KeyRing, new_key, read_keys, remove_key
+from cofill.serving.api.keys import KeyRing, new_key, read_keys, remove_key
 from tests.serving.conftest import Start
 from tests.serving.running_server import problem
 

@@ -4,7 +4,6 @@ A client that hears nothing sends the same events again, with the same ids, unti
 """
 
 import random
-import shutil
 import threading
 import time
 from collections import Counter
@@ -17,11 +16,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from cofill.cli import main
-from cofill.serving.database import url_of
+from cofill.serving.live.store import url_of
 from tests.serving.conftest import ITEMS, USERS, Start
-from tests.serving.event_servers import EventServers
 
-WRITERS, BATCH = 4, 50
+WRITERS, BATCHES, BATCH, KILLS = 4, 5, 50, 5
 WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "shown": 0.0}
 
 
@@ -112,26 +110,24 @@ class Story:
             assert self._changed.wait_for(enough, 120), "nothing is acknowledged any more"
 
 
-@pytest.mark.parametrize(("kills", "batches"), [(5, 5), pytest.param(50, 50, marks=pytest.mark.slow)])
-def test_acknowledged_events_outlive_kills(
-    kills: int, batches: int, trained: Path, database: str, tmp_path: Path, start: Start
-) -> None:
-    every = WRITERS * batches * BATCH
+def test_acknowledged_events_outlive_kills(model: Path, database: str, tmp_path: Path, start: Start) -> None:
+    every = WRITERS * BATCHES * BATCH
     moments = random.Random(7)
-    with EventServers(database) as servers:
-        story = Story(servers.start())
-        writers = [Writer(number, batches, story) for number in range(WRITERS)]
-        for writer in writers:
-            writer.start()
-        for kill in range(1, kills + 1):
-            # Kills come faster than batches towards the end: whatever was acknowledged by then, each meets a writer.
-            story.wait_until(min(kill, kills - 1) * (every // (kills + 2)), writers)
-            time.sleep(moments.uniform(0, 0.02))
-            servers.kill()
-            story.go_on_at(servers.start())
-        for writer in writers:
-            writer.join(120)
-        assert [writer.failure for writer in writers] == [None] * WRITERS
+    server = start(model, f"--database={database}", "--requests-per-second=0")
+    story = Story(server.told["address"])
+    writers = [Writer(number, BATCHES, story) for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    for kill in range(1, KILLS + 1):
+        # Kills come faster than batches towards the end: whatever was acknowledged by then, each meets a writer.
+        story.wait_until(min(kill, KILLS - 1) * (every // (KILLS + 2)), writers)
+        time.sleep(moments.uniform(0, 0.02))
+        server.process.kill()
+        server = start(model, f"--database={database}", "--requests-per-second=0")
+        story.go_on_at(server.told["address"])
+    for writer in writers:
+        writer.join(120)
+    assert [writer.failure for writer in writers] == [None] * WRITERS
     assert story.acknowledged == every
     assert sum(writer.cut_off for writer in writers) >= 1  # the kills did hit writes
 
@@ -151,9 +147,6 @@ def test_acknowledged_events_outlive_kills(
     frame = pl.read_parquet(folder / "interactions.parquet")
     found = {(str(user), str(item)): count for user, item, count, _ in frame.iter_rows()}
     assert found == {pair: weight for pair, weight in expected.items() if weight}
-    if kills < 50:
-        return
-    server = start(shutil.copytree(trained, tmp_path / "model"), f"--database={database}")
     metrics = server.client.get("/metrics").text
     assert f"cofill_live_events {float(every)}" in metrics
     shown = sum(event["kind"] == "shown" for event in sent)

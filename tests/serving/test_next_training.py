@@ -18,12 +18,10 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 from cofill.models.recommender import Recommender
-from cofill.serving.database import Changes, ItemToKeep, Store
-from cofill.serving.event_log import Event, EventLog
-from cofill.serving.export_folder import is_export, read_export
-from cofill.serving.live_export import with_export
-from cofill.serving.live_model import LiveModel
-from cofill.serving.next_training import NextTraining
+from cofill.serving.live.events import Event, EventLog
+from cofill.serving.live.export import is_export, read_export, with_export
+from cofill.serving.live.store import Changes, ItemToKeep, Store
+from tests.serving.conftest import live_model
 
 
 @pytest.fixture
@@ -102,13 +100,13 @@ def test_who_is_deleted_while_an_export_is_written_is_not_in_it(lived: Path, mon
     monkeypatch.setattr(Store, "changes_since", and_then)
     whole = read_export(exported(lived))
     assert whole.removed_users.among(["1"]) == ["1"]
-    for table in (whole.ratings, whole.interactions):
+    for table in (whole.rating_table, whole.interaction_table):
         assert "1" not in pl.read_csv(table)["user"].cast(pl.String).to_list()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_next_training_has_it_all_and_nothing_that_went(lived: Path, ending: str) -> None:
-    training = NextTraining.read(exported(lived, ending))
+    training = read_export(exported(lived, ending))
     original = Ratings.read(
         [(1, 10, 4.0), (1, 11, 2.0), (2, 11, 1.0), (3, 10, 3.0), (3, 12, 1.0), (4, 13, 2.0)], scale=(0.5, 5)
     )
@@ -130,7 +128,7 @@ def test_the_next_training_has_it_all_and_nothing_that_went(lived: Path, ending:
 
 
 def test_descriptions_override_and_what_went_is_not_described(lived: Path) -> None:
-    training = NextTraining.read(exported(lived))
+    training = read_export(exported(lived))
     films = pl.DataFrame(
         {
             "item": [10, 11, 12, 13],
@@ -162,7 +160,7 @@ def test_train_takes_the_folder_and_the_server_counts_nothing_twice(lived: Path,
     assert trained.data_summary["live"] == {"database": store.counter().database, "change": store.counter().change}
     assert 3 not in trained.users
     assert 13 not in trained.items
-    served = LiveModel(lived, store, 10).served
+    served = live_model(lived, store).served
     pair = served.model.users.index(1), served.model.items.index(11)
 
     def weight() -> float:
@@ -175,7 +173,7 @@ def test_train_takes_the_folder_and_the_server_counts_nothing_twice(lived: Path,
     assert weight() == min(before + 1.0, served.model.scale.high)
     # To a model that was not trained on the export, all of it is new.
     assert main(["train", str(clicks), *words]) == 0
-    other = LiveModel(lived, store, 10).served
+    other = live_model(lived, store).served
     assert other.learned == 0
     assert not other.known_user(3)
 
@@ -188,12 +186,12 @@ def test_a_folder_that_is_no_export_is_refused(lived: Path, tmp_path: Path, caps
     assert "exists and is no export; choose another --out" in capsys.readouterr().err
     assert (other / "precious").exists()
     with pytest.raises(DataError, match="is no export; `cofill export` makes one"):
-        NextTraining.read(other)
+        read_export(other)
     out = exported(lived)
     assert is_export(out)
     (out / "export.json").write_text("{")
     with pytest.raises(DataError, match="is damaged; export again"):
-        NextTraining.read(out)
+        read_export(out)
     assert main(["export", "--out", str(out)]) == 1
     assert "give either the folder of the model" in capsys.readouterr().err
 
@@ -210,14 +208,13 @@ def test_no_cell_of_an_export_is_a_formula_and_each_comes_back(texts: list[str])
     assert safe["rating"].to_list() == frame["rating"].to_list()
 
 
-@pytest.mark.parametrize("words", [["export-ratings"], ["export"]])
-def test_ids_that_look_like_formulas_come_back_from_a_file(store: Store, model: Path, words: list[str]) -> None:
+def test_ids_that_look_like_formulas_come_back_from_a_file(store: Store, model: Path) -> None:
     ids = [text for text in FORMULAS if text.strip() == text]
     for at, user in enumerate(ids):
         store.put_ratings(user, [(f"{user} item", 1.0 + at % 4)])
-    out = model.parent / ("live.csv" if words == ["export-ratings"] else "live")
-    assert main([*words, str(model), "--out", str(out), "--quiet"]) == 0
-    file = out if out.is_file() else out / "ratings.csv"
+    out = model.parent / "live"
+    assert main(["export", str(model), "--out", str(out), "--quiet"]) == 0
+    file = out / "ratings.csv"
     with file.open(newline="") as lines:
         cells = [cell for row in csv.reader(lines) for cell in row[:2]]
     assert not any(cell[0] in "=+-@\t\r" for cell in cells)

@@ -22,9 +22,9 @@ COVERS = "https://covers.example.org"
 
 @pytest.fixture(scope="module")
 def bookshop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that speaks of books, with covers from elsewhere."""
+    """A server with covers from elsewhere."""
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("bookshop") / "model")
-    running = Server(folder, "--words=books", f"--image-host={COVERS}", "--image-host=https://*.example.net")
+    running = Server(folder, f"--image-host={COVERS}", "--image-host=https://*.example.net")
     yield running
     assert running.stop() == 0, running.errors()
 
@@ -168,7 +168,7 @@ def test_pictures_are_shown_where_they_may_come_from(visit: Visit, bookshop: Ser
     assert covers.nth(1).locator("img").evaluate("image => image.complete && image.naturalWidth") == 1
     assert sorted(set(asked)) == [f"{COVERS}/1.gif", f"{COVERS}/gone.gif"]  # the others are not even asked for
     assert "poster" not in page.locator("body").inner_text().lower()
-    may = "async (all) => { const { mayShow } = await import('/page/wording.js'); return all.map(mayShow); }"
+    may = "async (all) => { const { mayShow } = await import('/page/settings.js'); return all.map(mayShow); }"
     yes = [f"{COVERS}/a/b.png", "https://a.example.net/x", "https://a.b.example.net/x", "/images/1.png", PICTURE]
     no = ["http://covers.example.org/1", "https://example.net/x", "https://example.net.evil.org/x", "//evil.org/1"]
     no += ["javascript:alert(1)", "data:text/html,x", "https://covers.example.org:444/1", "nothing"]
@@ -265,24 +265,10 @@ def test_numbers_never_show_minus_zero(visit: Visit) -> None:
 # Words
 
 
-def test_books_are_read_and_films_are_seen(visit: Visit, bookshop: Server) -> None:
-    assert bookshop.client.get("/page/settings.json").json() == {
-        "words": "books",
-        "image_host": [COVERS, "https://*.example.net"],
-    }
+def test_the_policy_names_the_hosts_of_pictures(bookshop: Server) -> None:
+    assert bookshop.client.get("/page/settings.json").json() == {"image_host": [COVERS, "https://*.example.net"]}
     policy = bookshop.client.get("/health").headers["content-security-policy"]
     assert f"img-src 'self' data: {COVERS} https://*.example.net;" in policy
-    page = visit(of=bookshop)
-    expect(page.get_by_role("heading", name="Rate books you have read")).to_be_visible()
-    expect(page.locator(".card .skip-it").first).to_have_text("Not read")
-    expect(page.get_by_placeholder("Search books")).to_be_visible()
-    assert "seen" not in page.locator("body").inner_text().lower()
-    page.route("**/page/settings.json", lambda route: route.fulfill(json={"words": "music", "image_host": []}))
-    reloaded(page)
-    expect(page.locator(".card .skip-it").first).to_have_text("Not heard")
-    box = page.locator(".card .cover").first.bounding_box()
-    assert box is not None
-    assert box["height"] == pytest.approx(box["width"], abs=1)
 
 
 def test_an_unknown_item_is_told_in_a_visitors_words(visit: Visit) -> None:
@@ -309,24 +295,6 @@ def test_people_are_told_apart_by_what_they_love(visit: Visit, server: Server) -
             assert theirs[item["id"]] > about["ratings"]["mean"]
             expect(somebody.locator(".loves")).to_contain_text(item["title"][:-7])
     assert len({person.locator(".loves").inner_text() for person in people.all()}) == 6
-
-
-def test_settings_have_labels_and_sentences(visit: Visit, server: Server) -> None:
-    page = visit("/#/model", ready="table")
-    page.get_by_text("All settings").click()
-    explained = {one["name"]: one for one in server.client.get("/v1/model").json()["settings_explained"]}
-    rows = page.get_by_role("table", name="Settings").get_by_role("row")
-    expect(rows.filter(has_text="Width of the hidden layers")).to_contain_text(
-        "Width of each hidden layer, such as 500"
-    )
-    expect(rows.filter(has_text="Brake on popularity")).to_contain_text("0.15")
-    for text in rows.all_inner_texts():
-        label, sentence = text.split("\n")[:2]
-        assert not re.search("[a-z]_[a-z]", label)
-        assert re.fullmatch(r"[A-Z].+\. [a-z_]+", sentence), sentence
-        about = explained[sentence.rpartition(" ")[2]]
-        assert label == about["label"]
-        assert len(about["help"].split()) > 2
 
 
 # A newcomer's features

@@ -8,27 +8,27 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from cofill.serving import routes_items, routes_model, routes_predicting, routes_recommending, routes_users
+from cofill.client import messages
 from tests.serving.conftest import Start, train
 from tests.serving.running_server import Server, problem
 
 ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
-    ("GET", "/v1/model", None, routes_model.ModelMessage),
-    ("GET", "/v1/recommendations?user=3&why=true", None, routes_recommending.Recommended),
-    ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, routes_recommending.Recommended),
-    ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, routes_recommending.RecommendedBatch),
-    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, routes_predicting.Predicted),
-    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}], "interval": True}, routes_predicting.Predicted),
-    ("GET", "/v1/similar?item=1", None, routes_items.SimilarItems),
-    ("GET", "/v1/items?query=the", None, routes_items.FoundItems),
-    ("GET", "/v1/item?id=1", None, routes_items.Item),
-    ("GET", "/v1/starters", None, routes_items.FoundItems),
-    ("GET", "/v1/users", None, routes_users.FoundUsers),
-    ("GET", "/v1/ratings?user=1", None, routes_users.KnownRatings),
-    ("GET", "/v1/why?user=1&item=1", None, routes_recommending.Why),
-    ("GET", "/v1/why?user=1&item=1&by=rating", None, routes_recommending.Why),
-    ("GET", "/health", None, routes_model.Status),
-    ("GET", "/ready", None, routes_model.Status),
+    ("GET", "/v1/model", None, messages.ModelMessage),
+    ("GET", "/v1/recommendations?user=3&why=true", None, messages.Recommended),
+    ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, messages.Recommended),
+    ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, messages.RecommendedBatch),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, messages.Predicted),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}], "interval": True}, messages.Predicted),
+    ("GET", "/v1/similar?item=1", None, messages.SimilarItems),
+    ("GET", "/v1/items?query=the", None, messages.FoundItems),
+    ("GET", "/v1/item?id=1", None, messages.Item),
+    ("GET", "/v1/starters", None, messages.FoundItems),
+    ("GET", "/v1/users", None, messages.FoundUsers),
+    ("GET", "/v1/ratings?user=1", None, messages.KnownRatings),
+    ("GET", "/v1/why?user=1&item=1", None, messages.Why),
+    ("GET", "/v1/why?user=1&item=1&by=rating", None, messages.Why),
+    ("GET", "/health", None, messages.Status),
+    ("GET", "/ready", None, messages.Status),
 ]
 
 
@@ -55,7 +55,7 @@ def test_two_networks_are_served_as_one_model(world: Path, tmp_path: Path, start
     train(world, folder, "--orientation", "both")
     client = start(folder).client
     model = client.get("/v1/model").json()
-    routes_model.ModelMessage.model_validate(model, strict=True, extra="forbid")
+    messages.ModelMessage.model_validate(model, strict=True, extra="forbid")
     assert model["orientation"] == "both"
     assert {record["rows"] for record in model["history"]} == {"item", "user"}
     why = client.get("/v1/why", params={"user": 7, "item": 11, "by": "rating"}).json()

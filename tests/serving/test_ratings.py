@@ -1,6 +1,7 @@
 """Ratings that are put, changed and taken back: every answer after an acknowledged write takes it into account."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ import httpx
 import pytest
 
 from cofill.serving.app import Application
-from cofill.serving.database import Store
-from cofill.serving.kept_models import KeptModels
+from cofill.serving.live.kept import KeptModels
+from cofill.serving.live.store import Store
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import ITEMS, USERS
 from tests.serving.running_server import Server, problem
@@ -176,7 +177,7 @@ def test_nobody_waits_for_the_model_while_rows_and_files_are_read(
 
     def noting(read: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*given: Any) -> Any:
-            held.append(application.live._turns._taken)
+            held.append(threading.current_thread().name.startswith("model"))
             return read(*given)
 
         return noted
@@ -200,8 +201,8 @@ def test_many_rows_are_counted_once_a_minute(store: Store, monkeypatch: pytest.M
     assert store.rating_count() == 2
     store.put_ratings("1", [("c", 3.0)])
     assert store.rating_count() == 3
-    monkeypatch.setattr("cofill.serving.database._MANY", 3)
+    monkeypatch.setattr("cofill.serving.live.store._MANY", 3)
     store.put_ratings("1", [("d", 3.0)])
     assert store.rating_count() == 3
-    monkeypatch.setattr("cofill.serving.database._SECONDS_OF_A_COUNT", -1.0)
+    monkeypatch.setattr("cofill.serving.live.store._SECONDS_OF_A_COUNT", -1.0)
     assert store.rating_count() == 4

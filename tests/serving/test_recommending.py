@@ -313,3 +313,18 @@ def test_any_number_of_boosts_leaves_a_list(server: Server) -> None:
     values = [one["value"] for one in genres[0]["values"]]
     for factor in (1e6, 1e-6):
         assert len(ids(post(server, {"user": 7, "n": 5, "boost": {"genres": dict.fromkeys(values, factor)}}))) == 5
+
+
+@pytest.mark.parametrize("interval", [False, True])
+def test_the_largest_batches_are_answered(untouched: Server, interval: bool) -> None:
+    number = 1_000 if interval else 10_000
+    pairs = [{"user": 1 + at % 100, "item": 1 + at % 70} for at in range(number)]
+    answer = untouched.client.post("/v1/predictions", json={"pairs": pairs, "interval": interval})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert len(found["ratings"]) == number
+    few = untouched.client.post("/v1/predictions", json={"pairs": pairs[-7:], "interval": interval}).json()
+    assert few["ratings"] == pytest.approx(found["ratings"][-7:], abs=1e-4)  # however they are shared out
+    requests = [{"user": user, "why": True, "n": 10} for user in range(1, 101)]
+    lists = untouched.client.post("/v1/recommendations/batch", json={"requests": requests}).json()["answers"]
+    assert [len(one["items"]) for one in lists] == [10] * 100

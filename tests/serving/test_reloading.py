@@ -12,24 +12,23 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 
 from cofill.models.recommender import Recommender
-from cofill.serving.database import Changes, Store
-from cofill.serving.live_model import LiveModel
-from cofill.serving.problems import add_handlers
-from cofill.serving.routes_model import add_model
-from cofill.serving.routing import Routes
-from cofill.serving.served_model import ServedModel
+from cofill.serving.api.model import add_model
+from cofill.serving.app import new_api
+from cofill.serving.live.model import LiveModel
+from cofill.serving.live.served import ServedModel
+from cofill.serving.live.store import Changes, Store
+from tests.serving.conftest import live_model
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def live(model: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveModel]:
     """It looks for others all the time."""
-    monkeypatch.setattr("cofill.serving.live_model._SECONDS_BETWEEN_LOOKS", 0.05)
-    made = LiveModel(model, store, 5)
+    monkeypatch.setattr("cofill.serving.live.model._SECONDS_BETWEEN_LOOKS", 0.05)
+    made = live_model(model, store)
     made.start(lambda live, lag: None)
     # Its first look compares the folder with what it serves: a test that changes the folder waits for it.
     wait_until(lambda: made._generation == store.counter().generation)
@@ -104,7 +103,7 @@ def test_a_process_that_starts_later_is_followed_once(
 
     monkeypatch.setattr(live, "_fresh", counted)
     write_again(model)
-    later = LiveModel(model, store, 5)
+    later = live_model(model, store)
     later.start(lambda live, lag: None)
     try:
         wait_until(lambda: live.served is not before)
@@ -140,11 +139,10 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
             name="model", card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[])
         )
 
-    app = FastAPI()
-    add_handlers(app)
+    app = new_api()
     live: Any = SimpleNamespace(reload=lambda model: reload())
     nothing: Any = None
-    add_model(Routes(app.router), live, nothing, nothing, nothing)
+    add_model(app, live, nothing, nothing)
 
     async def ask() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

@@ -1,48 +1,35 @@
-"""How a route is declared, how its message is read, and which thread answers: nobody waits for what takes long."""
+"""Which right a route needs, how its message is read, and who asks the model when."""
 
 import asyncio
 import re
 import threading
-import time
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI, Query, Response
-from pydantic import AfterValidator, BaseModel
+from fastapi import FastAPI
 from starlette.routing import Route
 
-from cofill.serving.app import Application
-from cofill.serving.guard import Admission, Guard
-from cofill.serving.metrics import Metrics
-from cofill.serving.problems import add_handlers
-from cofill.serving.request_messages import NothingQuery, parse_json
-from cofill.serving.routing import MessageRoute, Right, Routes, WaitsForDatabase, WorksForLong
+from cofill.serving.api.guard import Right, right_of
+from cofill.serving.api.requests import parse_json
+from cofill.serving.app import add_routes, new_api
+from cofill.serving.live.served import ServedModel
+from cofill.serving.live.store import Store
 from cofill.serving.settings import ServingSettings
-from tests.serving.conftest import declared_routes
+from tests.serving.conftest import live_model
 
 OPEN, LIMITED, READS, WRITES, OPERATES = Right
 RIGHTS = {
     ("GET", "/"): OPEN,
-    ("HEAD", "/"): OPEN,
     ("GET", "/docs"): OPEN,
-    ("HEAD", "/docs"): OPEN,
-    ("GET", "/docs/{name:path}"): OPEN,
-    ("HEAD", "/docs/{name:path}"): OPEN,
     ("GET", "/health"): OPEN,
     ("GET", "/metrics"): READS,
     ("GET", "/openapi.json"): READS,
-    ("HEAD", "/openapi.json"): READS,
-    ("GET", "/page/{name:path}"): OPEN,
-    ("HEAD", "/page/{name:path}"): OPEN,
-    ("GET", "/problems"): OPEN,
-    ("HEAD", "/problems"): OPEN,
-    ("GET", "/problems/{name:path}"): OPEN,
-    ("HEAD", "/problems/{name:path}"): OPEN,
+    ("GET", "/page/settings.json"): OPEN,
+    ("GET", "/page/tokens.css"): OPEN,
     ("GET", "/ready"): LIMITED,
     ("POST", "/v1/events"): WRITES,
     ("DELETE", "/v1/item"): WRITES,
@@ -75,31 +62,32 @@ RIGHTS = {
 }
 
 
-def test_every_route_declares_its_right(model: Path) -> None:
-    application = Application(ServingSettings(model=model))
-    application.store.close()
+def all_routes() -> FastAPI:
+    """All routes that there are, with nothing behind them."""
+    nothing: Any = None
+    api = new_api()
+    add_routes(api, nothing, nothing, nothing, ServingSettings(model=Path("model")))
+    return api
+
+
+def test_every_route_needs_its_right() -> None:
     found = {
-        (method, route.path): application.routes.declared(method, route.path)
-        for route in application.api.routes
+        (method, route.path): right_of(method, route.path)
+        for route in all_routes().routes
         if isinstance(route, Route)
         for method in route.methods or ()
+        if method != "HEAD"
     }
-    assert all(isinstance(route, Route) for route in application.api.routes)  # none that has no methods
-    assert {at: None if one is None else one.right for at, one in found.items()} == RIGHTS
-    assert [at for at, one in found.items() if one is not None and one.takes_long] == [
-        ("POST", "/v1/model/reload"),
-        ("POST", "/v1/model/rollback"),
-    ]
+    assert found == RIGHTS
 
 
 @pytest.mark.parametrize(
     ("method", "path", "right"),
     [
-        *((method, path, right) for (method, path), right in RIGHTS.items() if path != "/openapi.json"),
         ("GET", "/page/map.js", OPEN),
         ("GET", "/page/../keys.json", OPEN),  # of which there is no file
         ("GET", "/pages", READS),
-        # What no route takes is refused behind the guard, and needs no less until then than a route could ask for.
+        # What no route takes is refused behind the guard.
         ("GET", "/v1/nothing", READS),
         ("OPTIONS", "/v1/item", READS),
         ("HEAD", "/v1/item", READS),  # as GET
@@ -114,12 +102,12 @@ def test_every_route_declares_its_right(model: Path) -> None:
         ("PUT", "/ready", LIMITED),
     ],
 )
-def test_the_guard_asks_for_what_is_declared(method: str, path: str, right: Right) -> None:
-    assert declared_routes(FastAPI()).needed(method, path).right is right
+def test_what_no_route_takes_needs_a_right_too(method: str, path: str, right: Right) -> None:
+    assert right_of(method, path) is right
 
 
 def test_the_route_of_the_docs_answers() -> None:
-    """One module and one declaration are all that a route takes."""
+    """One module and one call are all that a route takes."""
     docs = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-route.md"
     (source,) = re.findall(r"```python\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
@@ -128,32 +116,21 @@ def test_the_route_of_the_docs_answers() -> None:
     served = SimpleNamespace(
         model=SimpleNamespace(item_counts=lambda: counts, items=SimpleNamespace(id="abc".__getitem__))
     )
-    app = FastAPI()
-    add_handlers(app)
-    routes = Routes(app.router)
-    names["add_popular"](routes, SimpleNamespace(asked=lambda: nullcontext(served)))
-    assert routes.needed("GET", "/v1/popular").right is READS
+
+    async def asked(question: Any) -> Any:
+        return question(served)
+
+    app = new_api()
+    names["add_popular"](app, SimpleNamespace(ask=asked))
+    assert right_of("GET", "/v1/popular") is READS
 
     async def ask() -> list[Any]:
-        async with _asked(app) as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             return [(await client.get(f"/v1/popular{query}")).json() for query in ("?n=2", "?n=101")]
 
     found, refused = asyncio.run(ask())
     assert found == {"items": ["b", "c"]}
     assert refused["detail"] == "query.n: must be less than or equal to 100"
-
-
-def test_a_declaration_that_cannot_hold_is_refused() -> None:
-    routes = Routes(FastAPI().router)
-    routes.declare(["POST"], "/v1/new", READS)
-    for method, path, right, why in (
-        ("GET", "/v1/new", WRITES, "this method never writes"),
-        ("POST", "/v1/new", WRITES, "is declared twice"),
-        ("GET", "/v1/{user}/new", READS, "a path is fixed"),
-        ("GET", "/page/{name:path}/new", READS, "a path is fixed"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            routes.declare([method], path, right)
 
 
 def test_a_name_that_stands_twice_among_many_is_found() -> None:
@@ -163,114 +140,24 @@ def test_a_name_that_stands_twice_among_many_is_found() -> None:
         parse_json(f"{{{', '.join(names)}, {names[-1]}}}".encode())
 
 
-def test_a_large_body_is_read_beside_the_loop() -> None:
-    readers: list[bool] = []
+def test_questions_are_answered_in_their_order_and_not_if_nobody_waits(model: Path, store: Store) -> None:
+    live = live_model(model, store)
+    begun, go = threading.Event(), threading.Event()
+    order: list[int] = []
 
-    def seen(text: str) -> str:
-        readers.append(threading.current_thread() is threading.main_thread())
-        return text
+    def hold(served: ServedModel) -> None:
+        begun.set()
+        assert go.wait(60)
 
-    class Said(BaseModel):
-        text: Annotated[str, AfterValidator(seen)]
+    async def ask() -> None:
+        first = asyncio.ensure_future(live.ask(hold))
+        await asyncio.to_thread(begun.wait, 60)
+        others = [asyncio.ensure_future(live.ask(lambda served, at=at: order.append(at))) for at in range(10)]  # type: ignore[misc]
+        await asyncio.sleep(0)  # all of them have asked
+        others[3].cancel()
+        await asyncio.wait([others[3]])
+        go.set()
+        await asyncio.gather(first, *others, return_exceptions=True)
 
-    app = FastAPI()
-
-    @Routes(app.router).add("POST", "/", READS, None, "")
-    async def take(said: Said) -> Response:
-        return Response(str(len(said.text)))
-
-    async def ask() -> list[str]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return [(await client.post("/", json={"text": "x" * size})).text for size in (10, 100_000)]
-
-    assert asyncio.run(ask()) == ["10", "100000"]
-    assert readers == [True, False]
-
-
-def _asked(app: FastAPI) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
-
-
-@pytest.mark.parametrize("kind", [WaitsForDatabase, WorksForLong])
-def test_quick_answers_come_one_at_a_time_and_are_not_held_up(kind: type[MessageRoute]) -> None:
-    quick_was_answered = threading.Event()
-    under_way, most = 0, 0
-    app = FastAPI()
-    routes = Routes(app.router)
-
-    @routes.add("GET", "/long", READS, None, "", kind=kind)
-    def long(_: Annotated[NothingQuery, Query()]) -> Response:
-        return Response(str(quick_was_answered.wait(30)))
-
-    @routes.add("GET", "/quick", READS, None, "")
-    def quick(_: Annotated[NothingQuery, Query()]) -> Response:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        time.sleep(0.01)
-        under_way -= 1
-        return Response("at once")
-
-    async def ask() -> list[str]:
-        async with _asked(app) as client:
-            waiting = [asyncio.create_task(client.get("/long")) for _ in range(20)]
-            quick = await asyncio.gather(*(client.get("/quick") for _ in range(10)))
-            quick_was_answered.set()
-            return [answer.text for answer in (*quick, *await asyncio.gather(*waiting))]
-
-    assert asyncio.run(ask()) == ["at once"] * 10 + ["True"] * 20
-    assert most == 1
-
-
-def test_what_nobody_waits_for_any_more_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    given_up: list[None] = []
-    app = FastAPI()
-    routes = Routes(app.router)
-    add_handlers(app)
-    give_up = Guard._give_up
-
-    def counted(*of_request: Any) -> None:
-        give_up(*of_request)
-        given_up.append(None)
-
-    monkeypatch.setattr(Guard, "_give_up", counted)
-
-    class Said(BaseModel):
-        text: str
-
-    @routes.add("POST", "/", READS, None, "")
-    def take(said: Said) -> Response:
-        done.append(said.text)
-        until = time.monotonic() + 30
-        while len(given_up) < 10 and time.monotonic() < until:  # the first holds up the others until time is up for all
-            time.sleep(0.01)
-        return Response("done")
-
-    settings = ServingSettings(model=Path("model"), seconds=0.2)
-    guarded: Any = Guard(app, settings, Metrics(), Admission(settings), routes)
-
-    async def ask() -> list[int]:
-        async with _asked(guarded) as client:
-            answers = await asyncio.gather(*(client.post("/", json={"text": str(number)}) for number in range(10)))
-            return [answer.status_code for answer in answers]
-
-    assert asyncio.run(ask()) == [503] * 10  # the first one took too long, and the others had to wait for it
-    assert len(done) == 1
-
-
-def test_what_waits_or_works_for_long_is_marked_as_such() -> None:
-    app = FastAPI()
-    declared_routes(app)
-    threads = {
-        (method, route.path): route.threads._thread_name_prefix
-        for route in app.routes
-        if isinstance(route, MessageRoute) and route.threads is not MessageRoute.threads
-        for method in route.methods or ()
-    }
-    writing = {at: "waiting" for at, right in RIGHTS.items() if right in (WRITES, OPERATES)}
-    assert threads == writing | {
-        ("POST", "/v1/recommendations/batch"): "working",
-        ("GET", "/metrics"): "waiting",
-        ("GET", "/ready"): "probing",
-    }
+    asyncio.run(ask())
+    assert order == [0, 1, 2, 4, 5, 6, 7, 8, 9]

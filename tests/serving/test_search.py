@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.serving.search import ItemSearch, UserSearch, folded_words, starter_items
+from cofill.serving.live.search import ItemSearch, UserSearch, folded_words, starter_items
 
 TITLES = [
     "Amélie",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofill.errors import CofillError
-from cofill.serving import server_processes
+from cofill.serving import processes as server_processes
 from cofill.serving.settings import ServingSettings
 
 

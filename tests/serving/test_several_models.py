@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from cofill.errors import SettingsError
 from cofill.models.recommender import Recommender
-from cofill.serving.kept_models import KeptModels
-from cofill.serving.problems import ProblemError
+from cofill.serving.live.kept import KeptModels
+from cofill.serving.live.model import chosen
 from cofill.serving.settings import ServingSettings
-from cofill.serving.split import Choice, Split
 from tests.serving.conftest import ITEMS, USERS, train
 from tests.serving.running_server import Server, problem
 from tests.waiting import wait_until
@@ -36,29 +35,22 @@ def other(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Who gets which
 
 
-def split_of(*shares: float) -> Split:
-    return Split([Choice(str(at), Path(str(at)), share) for at, share in enumerate(shares)])
-
-
 @given(st.text(min_size=1), st.floats(0, 1), st.floats(0, 1))
 def test_nobody_changes_models_without_need(who: str, before: float, after: float) -> None:
-    old, new = split_of(before, 1 - before).chosen(who), split_of(after, 1 - after).chosen(who)
-    assert old == split_of(before, 1 - before).chosen(who)
+    old, new = chosen(who, [before, 1 - before]), chosen(who, [after, 1 - after])
+    assert old == chosen(who, [before, 1 - before])
     if old != new:
         assert (new == 0) == (after > before)
 
 
 def test_shares_are_kept_to() -> None:
-    split = split_of(0.7, 0.2, 0.1)
+    shares = (0.7, 0.2, 0.1)
     for people in (range(20_000), [None] * 20_000):
-        found = [split.chosen(who) for who in people]
-        for at, share in enumerate((0.7, 0.2, 0.1)):
+        found = [chosen(who, shares) for who in people]
+        for at, share in enumerate(shares):
             assert abs(found.count(at) / 20_000 - share) < 0.02
-    assert split.chosen(42) == split.chosen("42")
-    assert split_of(1.0, 0.0).chosen("anybody") == 0
-    assert split.chosen("anybody", "2") == 2
-    with pytest.raises(ProblemError, match="there is no model 'x' here; there is 0, 1, 2"):
-        split.chosen("anybody", "x")
+    assert chosen(42, shares) == chosen("42", shares)
+    assert chosen("anybody", [1.0, 0.0]) == 0
 
 
 @pytest.mark.parametrize(
@@ -158,9 +150,8 @@ def asked(server: Server, user: object, **more: Any) -> dict[str, Any]:
 def test_people_keep_their_model_and_are_told_which(both: Server) -> None:
     models = {one["name"]: one for one in both.client.get("/v1/model").json()["models"]}
     assert [(name, one["share"]) for name, one in models.items()] == [("now", 0.7), ("new", 0.3)]
-    expected = split_of(0.7, 0.3)
     for user in range(1, 21):
-        name = ("now", "new")[expected.chosen(user)]
+        name = ("now", "new")[chosen(user, [0.7, 0.3])]
         for _ in range(3):
             found = asked(both, user)
             assert (found["model"], found["model_version"]) == (name, models[name]["version"])
@@ -169,7 +160,8 @@ def test_people_keep_their_model_and_are_told_which(both: Server) -> None:
         assert both.client.get("/v1/why", params={"user": user, "item": 3}).json()["model"] == name
     batch = {"requests": [{"user": user} for user in range(1, 21)]}
     answers = both.client.post("/v1/recommendations/batch", json=batch).json()["answers"]
-    assert [answer["model"] for answer in answers] == [("now", "new")[expected.chosen(user)] for user in range(1, 21)]
+    expected = [("now", "new")[chosen(user, [0.7, 0.3])] for user in range(1, 21)]
+    assert [answer["model"] for answer in answers] == expected
     somebody = {"ratings": [{"item": 3, "rating": 5}]}
     wait_until(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "new")
     wait_until(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "now")

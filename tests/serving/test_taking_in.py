@@ -9,27 +9,26 @@ import pytest
 from cofill.data.features import Features
 from cofill.data.vocabulary import Id
 from cofill.models.recommender import Recommender
-from cofill.serving.database import Store
-from cofill.serving.event_log import Event, EventLog
-from cofill.serving.export_folder import Description
-from cofill.serving.live_model import LiveModel
-from cofill.serving.next_training import _described
-from cofill.serving.served_model import ServedModel
+from cofill.serving.live.events import Event, EventLog
+from cofill.serving.live.export import Description, _described
+from cofill.serving.live.served import ServedModel
+from cofill.serving.live.store import Store
+from tests.serving.conftest import asked, live_model
 
 
 def test_withdrawals_of_numbers_and_of_texts_go_together(model: Path, store: Store) -> None:
     store.put_ratings("visitor-1", [("5", 4.0)])
     store.put_ratings("visitor-1", [("5", None)])
     store.put_ratings("3", [("5", None)])
-    live = LiveModel(model, store, 10.0)
-    with live.asked() as served:
-        known = served.model
-        assert known.items.index(5) not in served.ratings_by(known.users.index(3))[0]
-        assert "visitor-1" not in known.users
+    live = live_model(model, store)
+    served = asked(live)
+    known = served.model
+    assert known.items.index(5) not in served.ratings_by(known.users.index(3))[0]
+    assert "visitor-1" not in known.users
     store.put_ratings("visitor-1", [("6", None)])
     store.put_ratings("4", [("6", None)])
-    with live.asked() as served:  # both at once, in a process that runs
-        assert served.applied == store.counter().change
+    served = asked(live)  # both at once, in a process that runs
+    assert served.applied == store.counter().change
 
 
 def test_who_was_forgotten_before_the_training_is_unknown_until_they_come_back(model: Path, store: Store) -> None:
@@ -45,24 +44,24 @@ def test_who_was_forgotten_before_the_training_is_unknown_until_they_come_back(m
 
 
 def test_who_was_deleted_is_not_known_to_a_model_that_was_trained_on_them(model: Path, store: Store) -> None:
-    live = LiveModel(model, store, 10)
+    live = live_model(model, store)
     store.put_users([("visitor-8", None)])
-    with live.asked() as served:
-        assert served.known_user("3")
-        assert served.known_user("visitor-8")
+    served = asked(live)
+    assert served.known_user("3")
+    assert served.known_user("visitor-8")
     for user in ("3", "visitor-8"):
         store.forget_user(user)
-    with live.asked() as served:
-        again = LiveModel(model, store, 10).served
-        assert [one.known_user(user) for one in (served, again) for user in ("3", "visitor-8", "4")] == [
-            False, False, True, False, False, True,
-        ]  # fmt: skip
+    served = asked(live)
+    again = live_model(model, store).served
+    assert [one.known_user(user) for one in (served, again) for user in ("3", "visitor-8", "4")] == [
+        False, False, True, False, False, True,
+    ]  # fmt: skip
 
 
 def test_a_change_that_breaks_is_left_out_and_counted(
     model: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    live = LiveModel(model, store, 10)
+    live = live_model(model, store)
     add = Recommender.add_ratings
 
     def breaking(self: Recommender, given: Any) -> Recommender:
@@ -73,9 +72,8 @@ def test_a_change_that_breaks_is_left_out_and_counted(
     monkeypatch.setattr(Recommender, "add_ratings", breaking)
     for user in ("8001", "poison", "8002", "8003"):
         store.put_ratings(user, [("5", 4.0)])
-    for served in (live.served, LiveModel(model, store, 10).served):  # a process that runs, and one that starts
-        with live.asked():
-            pass
+    for served in (live.served, live_model(model, store).served):  # a process that runs, and one that starts
+        asked(live)
         assert [served.in_model(user) for user in ("8001", "8002", "8003", "poison")] == [True, True, True, False]
         assert served.refused == 1
     assert "a change of the kind LiveRating: ZeroDivisionError" in caplog.text
@@ -85,30 +83,30 @@ def test_a_damaged_description_is_left_out(model: Path, store: Store) -> None:
     store.put_users([("visitor-7", {"age": 30})])
     with store.tidying() as connection:
         connection.exec_driver_sql("UPDATE cofill_users SET features = '{'")
-    assert LiveModel(model, store, 10).served.known_user("visitor-7")
+    assert live_model(model, store).served.known_user("visitor-7")
 
 
 def test_a_database_that_goes_back_is_read_again(model: Path, store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """As after a restored backup, or on a replica that lagged behind: change 1 is there, change 2 is another."""
-    live, other = LiveModel(model, store, 10), LiveModel(model, store, 10)
+    live, other = live_model(model, store), live_model(model, store)
     before = store.counter().database
     store.put_ratings("8001", [("5", 4.0)])
     store.put_ratings("8002", [("5", 4.0)])
     store.put_ratings("8003", [("5", 4.0)])
     for one in (live, other):
-        with one.asked() as served:
-            assert served.in_model("8003")
+        served = asked(one)
+        assert served.in_model("8003")
     with store.tidying() as connection:
         connection.exec_driver_sql("DELETE FROM cofill_ratings WHERE change > 1")
         connection.exec_driver_sql("UPDATE cofill_counter SET change = 1")
     store.put_ratings("8004", [("5", 4.0)])
-    with live.asked() as served:
-        assert [served.in_model(user) for user in ("8001", "8002", "8003", "8004")] == [True, False, False, True]
+    served = asked(live)
+    assert [served.in_model(user) for user in ("8001", "8002", "8003", "8004")] == [True, False, False, True]
     assert store.counter().database != before
     store.put_ratings("8005", [("5", 4.0)])
     store.put_ratings("8006", [("5", 4.0)])
-    with other.asked() as served:  # which did not see that the counter went back
-        assert [served.in_model(user) for user in ("8003", "8004", "8006")] == [False, True, True]
+    served = asked(other)  # which did not see that the counter went back
+    assert [served.in_model(user) for user in ("8003", "8004", "8006")] == [False, True, True]
     assert "the database went back from change 3 to 2; all of it is read again" in caplog.text
 
 
@@ -118,7 +116,7 @@ def test_a_model_that_learned_more_than_the_database_has_takes_all_of_it(
     EventLog(store).put([Event("8001", "5", "buy", 5.0)])
     database = store.counter().database
     monkeypatch.setattr(ServedModel, "learned_of", lambda self, told: 10 if told == database else 0)
-    served = LiveModel(model, store, 10).served
+    served = live_model(model, store).served
     assert (served.learned, served.in_model("8001")) == (0, True)
     assert store.counter().database not in ("", database)
 

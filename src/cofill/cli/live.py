@@ -1,4 +1,4 @@
-"""What a server has stored, and the keys that open it: cofill export, cofill export-ratings, cofill keys"""
+"""What a server has stored, and the keys that open it: cofill export, cofill keys"""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from cofill.cli.options import add_json
-from cofill.cli.output import check_table_file, note, print_json, print_table
+from cofill.cli.output import note, print_json, print_table
 from cofill.errors import SettingsError
 
 
@@ -51,7 +51,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 def run_export(options: argparse.Namespace) -> int:
     source = live_source(options)
 
-    from cofill.serving.export_folder import write_export
+    from cofill.serving.live.export import write_export
 
     found = write_export(options.out, source.database, source.model, options.format)
     if options.json:
@@ -62,32 +62,6 @@ def run_export(options: argparse.Namespace) -> int:
             f"{found.users:,} users that were described, {found.taken_back:,} ratings taken back and "
             f"{found.removed:,} people and items removed, written to {options.out}"
         )
-        note_next_training(options.out)
-    return 0
-
-
-def add_export_ratings(parser: argparse.ArgumentParser) -> None:
-    add_live_source(parser)
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help=".csv, .tsv, .csv.gz, .tsv.gz or .parquet"
-    )
-
-
-def run_export_ratings(options: argparse.Namespace) -> int:
-    source = live_source(options)
-    check_table_file(options.out)
-
-    from cofill.data.frames import safe_in_a_spreadsheet
-    from cofill.data.table import write_frame
-    from cofill.serving.live_export import export_frame
-
-    frame = export_frame(source.database, source.model)
-    write_frame(frame if options.out.suffix == ".parquet" else safe_in_a_spreadsheet(frame), options.out)
-    removed = frame["rating"].null_count()
-    if options.json:
-        print_json({"file": str(options.out), "ratings": frame.height - removed, "taken_back": removed})
-    elif not options.quiet:
-        note(f"{frame.height - removed:,} ratings and {removed:,} that were taken back written to {options.out}")
         note_next_training(options.out)
     return 0
 
@@ -111,7 +85,7 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
 
 
 def run_keys(options: argparse.Namespace) -> int:
-    from cofill.serving.keys import new_key, read_keys, remove_key
+    from cofill.serving.api.keys import new_key, read_keys, remove_key
 
     if options.action == "new":
         key = new_key(options.file, options.name, write=options.write)

@@ -23,14 +23,13 @@ COMMANDS = {
     "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
     "serve": "serve a model over HTTP, with a page, and follow new ratings at once",
     "export": "write all that a server has stored, for the next training: ratings, events, descriptions, deletions",
-    "export-ratings": "write the ratings that a server has stored, for the next training",
     "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",
     "doctor": "check that cofill works here, and show versions, cores and memory for a bug report",
     "demo": "make a world of films, train on it, and write a report",
 }
 
-_OF_SEVERAL = {"export": "live", "export-ratings": "live", "keys": "live"}
+_OF_SEVERAL = {"export": "live", "keys": "live"}
 """Commands that share a module, where their functions are called add_NAME and run_NAME."""
 
 _EPILOG = """\

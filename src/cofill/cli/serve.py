@@ -85,8 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if not quiet:
         note(f"reading {', '.join(map(str, settings.models.values()))}")
 
-    from cofill.serving.listening import address_of, listen
-    from cofill.serving.server_processes import serve_by_workers, serve_here
+    from cofill.serving.processes import address_of, listen, serve_by_workers, serve_here
 
     listening = listen(settings)
     address = address_of(listening)

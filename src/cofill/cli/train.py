@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.models.recommender import Recommender
-    from cofill.serving.next_training import NextTraining
+    from cofill.serving.live.export import ExportFolder
 
 COMMON = (
     "--config", "--preset", "--set", "--orientation", "--hidden", "--epochs", "--seed",
@@ -85,8 +85,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="export",
         type=Path,
         metavar="EXPORT",
-        help="what `cofill export` wrote, or `cofill export-ratings`; it overrides older ratings and descriptions, and "
-        "what was withdrawn, deleted or forgotten is removed",
+        help="what `cofill export` wrote; it overrides older ratings and descriptions, and what was "
+        "withdrawn, deleted or forgotten is removed",
     )
     parser.add_argument(
         "--resume",
@@ -303,10 +303,10 @@ def _is_ours(folder: Path) -> bool:
     return all(ours.fullmatch(path.name) or path.match(DRAFTS_OF_SAFETENSORS) for path in folder.iterdir())
 
 
-def _export(options: argparse.Namespace) -> "NextTraining | None":
-    from cofill.serving.next_training import NextTraining
+def _export(options: argparse.Namespace) -> "ExportFolder | None":
+    from cofill.serving.live.export import read_export
 
-    return None if options.export is None else NextTraining.read(options.export)
+    return None if options.export is None else read_export(options.export)
 
 
 def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Features | None") -> "Ratings":

@@ -14,6 +14,6 @@ It needs `pip install 'cofill[client]'`, and imports neither the models nor what
 """
 
 from cofill.client.client import AsyncClient, Client
-from cofill.client.errors import RefusedError, UnreachableError
+from cofill.client.transport import RefusedError, UnreachableError
 
 __all__ = ["AsyncClient", "Client", "RefusedError", "UnreachableError"]

@@ -216,11 +216,6 @@ def list_items(cursor: str = "", *, n: int = 100) -> Call[messages.ListedItems]:
     return Call("GET", "/v1/items/list", reading(messages.ListedItems), words_of({"cursor": cursor or None, "n": n}))
 
 
-def item_map() -> Call[messages.Map]:
-    """The most rated items in two dimensions."""
-    return Call("GET", "/v1/map", reading(messages.Map))
-
-
 # People
 
 

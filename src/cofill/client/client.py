@@ -7,9 +7,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cofill.client import calls
-from cofill.client.errors import UnreachableError
 from cofill.client.messages import ListedItem, ListedUser
-from cofill.client.transport import Call, Conversation, require_httpx
+from cofill.client.transport import Call, Conversation, UnreachableError, require_httpx
 
 _Reply = TypeVar("_Reply")
 _Given = ParamSpec("_Given")
@@ -115,7 +114,6 @@ class Client(_Settings):
     describe_items = _waits(calls.describe_items)
     delete_item = _waits(calls.delete_item)
     list_items = _waits(calls.list_items)
-    item_map = _waits(calls.item_map)
     find_users = _waits(calls.find_users)
     make_user = _waits(calls.make_user)
     describe_user = _waits(calls.describe_user)
@@ -201,7 +199,6 @@ class AsyncClient(_Settings):
     describe_items = _awaited(calls.describe_items)
     delete_item = _awaited(calls.delete_item)
     list_items = _awaited(calls.list_items)
-    item_map = _awaited(calls.item_map)
     find_users = _awaited(calls.find_users)
     make_user = _awaited(calls.make_user)
     describe_user = _awaited(calls.describe_user)

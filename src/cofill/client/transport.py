@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
-from cofill.client.errors import RefusedError
+from cofill.errors import CofillError
 from cofill.extras import require
 
 if TYPE_CHECKING:
@@ -29,6 +29,32 @@ _JITTER = 1.5  # times as long at most, so that many clients do not come back at
 
 def require_httpx() -> None:
     require("the client", "client", "httpx")
+
+
+class RefusedError(CofillError):
+    """The server answered with a problem (RFC 9457); go by `kind`, and show the message to people."""
+
+    def __init__(self, status: int, detail: str, type: str = "about:blank", request_id: str = "", **more: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.type = type
+        """Such as /problems/unknown-id."""
+        self.request_id = request_id
+        """What the server's log calls the request."""
+        self.retry_after: float | None = more.get("retry_after")
+        """After how many seconds to try again, if the server said so."""
+        self.errors: Sequence[Mapping[str, Any]] = more.get("errors") or ()
+        """Each field that is wrong: `in`, `name` and `message`."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of problem in a word: unknown-id, invalid-request, too-many-requests..."""
+        return self.type.rpartition("/")[2]
+
+
+class UnreachableError(CofillError):
+    """No answer came, because the server is not there, or the connection broke, or the time is up."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +148,6 @@ class Conversation:
             str(told.get("type", "about:blank")),
             response.headers.get("x-request-id", self.request_id),
             errors=told.get("errors"),
-            at_most=told.get("at_most"),
             retry_after=_retry_after(response),
         )
 

@@ -111,7 +111,7 @@ class Mesh:
         """The others will fail if they exchange anything more."""
         self._close.close()
 
-    def sum_(self, array: _Array) -> _Array:
+    def all_reduce(self, array: _Array) -> _Array:
         self._reduce(array, np.add, "a sum")
         return array
 
@@ -123,7 +123,9 @@ class Mesh:
         own = np.ascontiguousarray(array)
         lengths = np.zeros(self.size, np.int64)
         lengths[self.rank] = len(own)
-        found: list[Any] = [np.empty((length, *own.shape[1:]), own.dtype) for length in self.sum_(lengths).tolist()]
+        found: list[Any] = [
+            np.empty((length, *own.shape[1:]), own.dtype) for length in self.all_reduce(lengths).tolist()
+        ]
         found[self.rank] = own
         self._move(f"{own.shape[1:]} {own.dtype}", dict.fromkeys(self._others, own), dict(enumerate(found)))
         return found

@@ -255,7 +255,7 @@ class _Side:
         """`expected` (rows,) are deviations by features."""
         self._known, self._expected, self._overall = known, expected, float(overall)
         self._together, self._ids = ratings, ids
-        self._counts = ratings.sum_(known.counts())
+        self._counts = ratings.all_reduce(known.counts())
         self.rated = self._counts > 0
         rated, self.ratings = total(ids, self.rated.sum(), self._counts.sum())
         self.rated_count = int(rated)
@@ -268,8 +268,8 @@ class _Side:
         known, counts = self._known, self._counts
         sums, squares = np.zeros(known.rows), np.zeros(known.rows)
         add_up(known.indptr, known.indices, known.values, self._overall, others, sums, squares)
-        self._together.sum_(sums)
-        self._together.sum_(squares)
+        self._together.all_reduce(sums)
+        self._together.all_reduce(squares)
         totals = counts + self.damping
         found = np.divide(sums + self.damping * self._expected, totals, out=self._expected.copy(), where=totals > 0)
         self.deviations = found

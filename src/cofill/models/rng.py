@@ -179,4 +179,4 @@ class Portion:
 
     def row_counts(self, rows: SparseRows) -> Longs:
         """(rows,): how many ratings each row has, in all processes together."""
-        return self.exchange.sum_(rows.counts())
+        return self.exchange.all_reduce(rows.counts())

@@ -122,7 +122,7 @@ class Design:
             x, w = features[first : first + _IDS_AT_ONCE].astype(np.float64), weights[first : first + _IDS_AT_ONCE]
             moments[0] += w @ x
             moments[1:] += (x * w[:, None]).T @ x
-        exchange.sum_(moments)
+        exchange.all_reduce(moments)
         count = max(total(exchange, weights.sum())[0], 1.0)
         mean = moments[0] / count
         covariance = moments[1:] / count - np.outer(mean, mean)
@@ -324,11 +324,11 @@ def fit_slopes(
     Of a row every process sees some ratings, of a column one process sees all.
     """
     exchange = portion.exchange
-    row_counts, column_counts = exchange.sum_(by_row.counts()), by_column.counts()
+    row_counts, column_counts = exchange.all_reduce(by_row.counts()), by_column.counts()
     row_means, column_means = (
         sums / np.maximum(counts, 1) - overall * (counts > 0)
         for sums, counts in (
-            (exchange.sum_(by_row.row_sums(by_row.values)), row_counts),
+            (exchange.all_reduce(by_row.row_sums(by_row.values)), row_counts),
             (by_column.row_sums(by_column.values), column_counts),
         )
     )
@@ -420,9 +420,9 @@ class _Fit:
             packed += one
             right += other
             self._doubt += doubt
-        self._ids.sum_(packed)
-        self._ids.sum_(right)
-        self._ids.sum_(self._doubt)
+        self._ids.all_reduce(packed)
+        self._ids.all_reduce(right)
+        self._ids.all_reduce(self._doubt)
         of_columns, of_rows = np.empty((p, p), np.int64), np.empty((q, q), np.int64)
         of_columns[i, j] = of_columns[j, i] = np.arange(len(i))
         of_rows[m, n] = of_rows[n, m] = np.arange(len(m))
@@ -450,7 +450,7 @@ class _Fit:
         for one, error in self._each(work):
             spread += one
             self.error += error
-        self._ids.sum_(spread)
+        self._ids.all_reduce(spread)
         self.error = total(self._ids, self.error)[0]
         if last:
             return
@@ -476,12 +476,12 @@ class _Fit:
         left = (left - np.einsum("bnq,bq->bn", others[columns], self.inputs[batch.rows])) * mask
         grams = self._grams.get(batch.number)
         if grams is None:
-            grams = self._together.sum_(np.matmul(g.transpose(0, 2, 1), g))
+            grams = self._together.all_reduce(np.matmul(g.transpose(0, 2, 1), g))
             if self._keeps:
                 self._grams[batch.number] = grams
         sums = np.einsum("bnp,bn->bp", g, left)
         squares = np.einsum("bn,bn->b", left, left)
-        return grams.astype(np.float64), self._together.sum_(sums), self._together.sum_(squares)
+        return grams.astype(np.float64), self._together.all_reduce(sums), self._together.all_reduce(squares)
 
 
 class _Batch(NamedTuple):

@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import select
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
@@ -9,10 +10,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cofill.serving.listening import is_readable
-from cofill.serving.problem_types import ProblemType
-from cofill.serving.problems import MEDIA_TYPE, document_of
-from cofill.serving.request_ids import new_request_id
+from cofill.serving.api.problems import MEDIA_TYPE, ProblemError, ProblemType
+from cofill.serving.ops.logs import new_request_id
 
 LONGEST_HEAD = 128 * 1024
 _MOST_CONNECTIONS = 4096
@@ -55,7 +54,7 @@ class BoundedHttp(HttpToolsProtocol):
             return
         self._head += len(data)
         if self._head > LONGEST_HEAD:
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request is too long")
+            self._refuse(ProblemType.HEAD_TOO_LONG, "the head of a request is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # what follows a body is read by nobody
@@ -119,15 +118,22 @@ class BoundedHttp(HttpToolsProtocol):
         longest.timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request", ProblemType.NOT_HTTP)
+        self._refuse(ProblemType.NOT_HTTP, "this is no HTTP request")
 
-    def _refuse(self, status: HTTPStatus, detail: str, kind: ProblemType | None = None) -> None:
+    def _refuse(self, kind: ProblemType, detail: str) -> None:
         if self.transport.is_closing():
             return
-        body = document_of(int(status), detail, "/", kind)
+        body = ProblemError(kind, detail).document("/")
         head = (
-            f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            f"HTTP/1.1 {kind.status} {HTTPStatus(kind.status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
             f"content-length: {len(body)}\r\nx-request-id: {new_request_id()}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+
+def is_readable(descriptor: int) -> bool:
+    """Whether something waits there: a connection to be accepted, or data to be read."""
+    looking = select.poll()
+    looking.register(descriptor, select.POLLIN)
+    return bool(looking.poll(0))

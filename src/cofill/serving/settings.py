@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,8 +19,16 @@ from pydantic import (
 
 from cofill.errors import SettingsError
 from cofill.extras import require
-from cofill.serving.event_kinds import GREATEST_WEIGHT, KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, KIND, SHOWN
 
+KIND = r"[A-Za-z0-9_.:-]{1,64}"
+"""The names that kinds of events may have, as a regular expression."""
+SHOWN = "shown"
+"""The kind of the events that say what somebody was shown: they count for nothing, and are kept for a while."""
+GREATEST_WEIGHT = 1_000_000
+KEEP_SHOWN_DAYS, KEEP_EVENTS_DAYS = 30.0, 90.0
+"""For how many days rows of events are kept, unless the settings say otherwise."""
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable of the environment that names the folder that the processes of a server share."""
 DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _LIBRARIES = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")  # httptools: uvicorn[standard]
@@ -62,15 +70,11 @@ class LimitSettings(BaseModel):
     body_bytes: int = Field(default=1 << 20, ge=1024, description="largest request body")
 
 
-Words = Literal["things", "films", "books", "music", "games", "products"]
-
-
 class PageSettings(BaseModel):
     """What the page is told of the shop that it stands in."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    words: Words = Field(default="things", description=f"what the page speaks of: {', '.join(get_args(Words))}")
     image_host: tuple[Annotated[str, AfterValidator(_checked_image_host)], ...] = Field(
         default=(),
         description="origin that pictures of items may come from, such as https://covers.example.org or "

@@ -184,6 +184,15 @@ def test_where_codes_tell_tastes_they_are_believed(seed: int) -> None:
     assert learned.amplitudes.taste > 0.5  # 1 is what tastes were made with
     # The noise is that of the biases, and not learned.
     assert learned.amplitudes.noise == FIRST.noise
+    # Each half of the columns teaches for itself.
+    halves = halves_of(0, Portion.of(world.by_column.transpose()))
+    assert 50 < halves.sum() < 100
+    for half, amplitudes in enumerate(learned.crossed):
+        taught = halves[world.held_out.columns] != half
+        wrong = [
+            rmse(predicted(world, space, one)[taught], targets[taught]) for one in (amplitudes, learned.amplitudes)
+        ]
+        assert wrong[0] < wrong[1]
 
 
 def test_three_validation_ratings_are_no_evidence_of_taste() -> None:
@@ -208,19 +217,3 @@ def test_nothing_to_learn_from() -> None:
     learned = world.learn(space, FIRST)
     assert learned.amplitudes == FIRST
     assert learned.crossed == (FIRST, FIRST)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_each_half_of_the_columns_teaches_for_itself(seed: int) -> None:
-    space = some_space(seed)
-    world = some_world(space, tastes=1.0, columns=150, asked=1500, seed=seed)
-    learned = world.learn(space, FIRST)
-    halves = halves_of(0, Portion.of(world.by_column.transpose()))
-    assert 50 < halves.sum() < 100
-    for half, amplitudes in enumerate(learned.crossed):
-        taught = halves[world.held_out.columns] != half
-        wrong = [
-            rmse(predicted(world, space, one)[taught], world.held_out.targets[taught])
-            for one in (amplitudes, learned.amplitudes)
-        ]
-        assert wrong[0] < wrong[1]

@@ -73,7 +73,7 @@ def test_features_that_are_no_marks_stay_as_they_are() -> None:
 # Entries in column order
 
 
-@pytest.mark.parametrize("most", [1, 40, 1000])
+@pytest.mark.parametrize("most", [1, 1000])
 @pytest.mark.parametrize("cuts", [[0, 12], [0, 5, 5, 12]])
 @pytest.mark.parametrize("batch", [1, 7, 500])
 def test_every_rating_is_in_the_minibatch_of_its_row_in_column_order(batch: int, cuts: list[int], most: int) -> None:
@@ -184,15 +184,6 @@ def test_noise_by_keys_is_the_noise_of_the_definition(noise: Noise, ratio: float
 
 def corrupted_all(read: ScaledRows, corruption: LossSettings, *seed: int) -> Minibatches:
     return gather(read, np.arange(read.known.rows), EpochNoise.drawn(read, corruption, *(seed or (7,))))
-
-
-def test_a_row_that_would_lose_everything_keeps_it() -> None:
-    """Of rows with two ratings at a ratio of 0.8, 64 % would be left empty: they keep both."""
-    known = SparseRows(np.arange(0, 2001, 2), np.tile([0, 1], 1000).astype(np.int32), np.ones(2000, np.float32), 2)
-    _, corrupted = as_table(corrupted_all(as_read(known), loss("mask", 0.8)), as_read(known))
-    lost = corrupted.sum(1)
-    assert set(lost.tolist()) == {0, 1}
-    assert (lost == 1).mean() == pytest.approx(0.32, abs=0.05)
 
 
 @pytest.mark.parametrize("noise", get_args(Noise))

@@ -32,7 +32,7 @@ def kept_of(
 ) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """Places of the ratings that are left; row i has the length number i."""
     first = first_at_random(rows, max(lengths), 5, keys(ROWS), keys(COLUMNS)[columns], exchange)
-    counts = exchange.sum_(rows.counts())
+    counts = exchange.all_reduce(rows.counts())
     left, kept = thinned(rows, first, np.resize(lengths, ROWS), counts)
     np.testing.assert_array_equal(left.values, rows.values[kept])
     np.testing.assert_array_equal(left.indices, rows.indices[kept])

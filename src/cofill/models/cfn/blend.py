@@ -125,7 +125,7 @@ def best_halves(
         [_gate(half, counts).astype(np.float32) for half in _HALVES] for counts in (some_counts, other_counts)
     )
     errors = [np.sum((one * other * apart + missed) ** 2, dtype=np.float64) for one in some for other in others]
-    best = int(np.argmin(exchange.sum_(np.array(errors))))
+    best = int(np.argmin(exchange.all_reduce(np.array(errors))))
     return _HALVES[best // len(_HALVES)], _HALVES[best % len(_HALVES)]
 
 

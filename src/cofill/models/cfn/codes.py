@@ -76,11 +76,11 @@ class LeaveOneOut:
         """`rows` have the ratings of the columns that this process has."""
         values = scaling.without_column(rows.indices, rows.values)
         arrays: Arrays = {
-            name: exchange.sum_(summed_inputs(network.input.weight, rows.indptr, rows.indices, each))
+            name: exchange.all_reduce(summed_inputs(network.input.weight, rows.indptr, rows.indices, each))
             for name, each in (("sums", values), ("ones", np.ones_like(values)))
         }
-        arrays["totals"] = exchange.sum_(rows.row_sums(values))
-        return cls(network, scaling, features, exchange.sum_(rows.counts()), arrays)
+        arrays["totals"] = exchange.all_reduce(rows.row_sums(values))
+        return cls(network, scaling, features, exchange.all_reduce(rows.counts()), arrays)
 
     def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> EncodedRows:
         scaling, arrays = self._scaling, self.arrays

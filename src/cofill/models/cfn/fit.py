@@ -201,12 +201,12 @@ def fit_matrix(
     if process:
         known = state.amplitudes
         amplitudes = usual_amplitudes(part) if known is None else KernelParams.from_array(np.array(known))
-    spread = IntervalCalibration.unknown()
+    spread = IntervalCalibration.from_array(np.array(state.spread)) if state.spread else IntervalCalibration.unknown()
     return FitResult(
         network=network,
         part=part,
         amplitudes=amplitudes,
-        spread=IntervalCalibration.from_array(np.array(state.spread)) if state.spread else spread,
+        spread=spread,
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if validates else None,
@@ -217,7 +217,7 @@ def fit_matrix(
 def _learn_decoder(
     network: CFNetwork, part: TrainingPart, validation: ValidationPart, state: TrainingState, *, judging: bool
 ) -> None:
-    """By what it says of validation ratings."""
+    """Learn the decoder by what it says of validation ratings, into the state of the training."""
     decoder, settings = DecoderFit(network, part), part.scaling.settings
     learned = decoder.learn(validation)
     most = None if judging else _ENOUGH_TO_JUDGE

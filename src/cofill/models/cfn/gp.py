@@ -88,7 +88,7 @@ class KernelParams:
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
         numbers, count = values.tolist(), len(fields(cls)) - 1
-        return cls(*numbers[:count], short=tuple(numbers[count:]) or None)
+        return replace(cls(*numbers[:count]), short=tuple(numbers[count:]) or None)
 
     def for_column(self, ratings: int) -> "KernelParams":
         """Those of a column with so many ratings: of few, taste is told apart from chance less easily than of many."""

@@ -131,7 +131,7 @@ class Lesson:
             for half, part in enumerate(parts):
                 for squares in on_all_cores(lambda batch: batch.squares(at(place), names), part):
                     own[half] += squares
-            return exchange.sum_(own)
+            return exchange.all_reduce(own)
 
         place, squares = _least(squares_at, begin, first.noise)
         learned = _without_what_is_useless(at(place), first, [*parts[0], *parts[1]], exchange)
@@ -402,7 +402,7 @@ def code_space(
     summed[-1] = len(columns)
     for chosen in chunks:  # the weights are the largest thing in memory
         summed[:-1] += _weights_of(output, chosen).sum(0, dtype=np.float64)
-    exchange.sum_(summed)
+    exchange.all_reduce(summed)
     count = max(summed[-1], 1)
     mean = (summed[:-1] / count).astype(np.float32)
     by_features = FeatureRegression(np.zeros((1, len(mean)), np.float32))
@@ -415,7 +415,7 @@ def code_space(
     for chosen in chunks:
         surprise = _weights_of(output, chosen) - mean - by_features.expected(features[chosen])
         square += surprise.T @ surprise
-    values, vectors = np.linalg.eigh(exchange.sum_(square) / count)
+    values, vectors = np.linalg.eigh(exchange.all_reduce(square) / count)
     kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
     factor = vectors[:, kept] * np.sqrt(values[kept])
     rated = row_counts > 0
@@ -590,7 +590,7 @@ class DecoderFit:
         for length in lengths:
             thin, _ = thinned(self.rows, first, np.full(self.rows.rows, length), self.row_counts)
             rows = thin.take(needed)
-            sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
+            sums = exchange.all_reduce(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
             counts = self.portion.row_counts(rows)
             means = damped(sums, counts, scaling.damping, expected)
             codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)

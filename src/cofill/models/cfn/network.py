@@ -191,7 +191,7 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     """
     known = rows.known
     inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale, known.counts())
-    z = rows.portion.exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
+    z = rows.portion.exchange.all_reduce(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
     z += network.input.offset(rows.features)
     return network.code(z, rows.features)
 

@@ -155,7 +155,7 @@ class Scaling:
             unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
             return cls.of_biases(*about, biases, unit)
         centre, unit = _middle(scale)
-        sums = portion.exchange.sum_(rows.row_sums(_scaled(rows.values, centre, unit)))
+        sums = portion.exchange.all_reduce(rows.row_sums(_scaled(rows.values, centre, unit)))
         overall = float(sums.sum() / max(counts.sum(), 1))
         surplus = (sums / np.maximum(counts, 1) - overall)[:, None]
         by_features = FeatureRegression.fit(features, surplus, counts, portion.row_keys)

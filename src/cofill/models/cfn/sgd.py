@@ -227,7 +227,7 @@ class FusedEngine:
                 kernels.encode(network.input.weight, scale, shards[s], first, last, z[s])
 
             self._on_shards(encode, len(shards))
-            codes, backward = self._middle(self.exchange.sum_(z.sum(0)), features, rate, keep)
+            codes, backward = self._middle(self.exchange.all_reduce(z.sum(0)), features, rate, keep)
 
             def decode(s: int, n: int = number, dh: Floats = dh, h: Floats = codes, scale: float = scale) -> float:
                 first, last = shards[s].starts[n : n + 2]
@@ -239,7 +239,7 @@ class FusedEngine:
             own = sum(self._on_shards(decode, len(shards)))
             summed = dh.sum(0)
             if self.exchange.size > 1:  # both in one message: what an exchange costs is mostly the wait
-                packed = self.exchange.sum_(np.append(summed, np.float32(own)))
+                packed = self.exchange.all_reduce(np.append(summed, np.float32(own)))
                 summed, own = packed[:-1].reshape(summed.shape), float(packed[-1])
             pending[:] = [(number, scale, backward(summed))]
             scale *= keep

@@ -132,7 +132,7 @@ def gram_factor(rows: SparseRows, rank: int, keys: Keys, how: FitOptions) -> Flo
 
     First directions are drawn by the keys of the columns. G is the sum of those of all processes.
     """
-    counts = how.exchange.sum_(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
+    counts = how.exchange.all_reduce(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
     order = np.argsort(-counts, kind="stable")  # what most rows have side by side stays in the cache
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
@@ -140,7 +140,7 @@ def gram_factor(rows: SparseRows, rank: int, keys: Keys, how: FitOptions) -> Flo
     frequent = _first_columns(by_popularity, _SOUGHT_IN)
 
     def times(matrix: Floats, *, every: bool = False) -> Floats:
-        return how.exchange.sum_(gram_times(by_popularity if every else frequent, matrix, how.threads))
+        return how.exchange.all_reduce(gram_times(by_popularity if every else frequent, matrix, how.threads))
 
     found = leading(times, keys[order][: frequent.columns], rank, how, lambda matrix: times(matrix, every=True))
     factor = np.empty(found.shape, np.float32)

@@ -180,14 +180,14 @@ class _Regression(NamedTuple):
     @classmethod
     def of(cls, graded: SparseRows, penalties: Penalties, exchange: Exchange) -> "_Regression":
         counts = graded.counts()
-        ratings = exchange.sum_(np.bincount(graded.indices, minlength=graded.columns).astype(np.int64))
+        ratings = exchange.all_reduce(np.bincount(graded.indices, minlength=graded.columns).astype(np.int64))
         known_items = max(1, int((ratings > 0).sum()))
         squares = (graded.values.astype(np.float64) ** 2).sum()
         everything, people, squares = total(exchange, graded.nnz, (counts > 0).sum(), squares)
         mean_ratings = everything / max(1.0, people)
         rows = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
         own = np.bincount(rows.indices, rows.values.astype(np.float64) ** 2, minlength=rows.columns)
-        squared = exchange.sum_(own.astype(np.float64))  # without a single entry, numpy counts in integers
+        squared = exchange.all_reduce(own.astype(np.float64))  # without a single entry, numpy counts in integers
         numbers = FoldIn(penalties.penalty * squares / known_items, mean_ratings, *penalties[2:])
         return cls(rows, squared, ratings, numbers)
 
@@ -408,7 +408,7 @@ class ExactWeights(PairWeights):
 
     @classmethod
     def fit(cls, given: _Regression, keys: Keys, how: FitOptions, *, described: bool) -> "ExactWeights":
-        gram = how.exchange.sum_(gram_of(given.rows, np.float32, how.threads))
+        gram = how.exchange.all_reduce(gram_of(given.rows, np.float32, how.threads))
         how.done(0.3)
         embedding = ItemEmbedding.of_gram(gram[:-1, :-1], keys[:-1], how.seed)
         directions: Floats = np.zeros((len(gram), 0), np.float32)

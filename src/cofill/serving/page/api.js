@@ -10,11 +10,10 @@ const KEY = "cofill.key";
 
 /** What went wrong, as the server told it (RFC 9457), or as we found it: status 0 is a server out of reach. */
 export class Problem extends Error {
-  /** @param {number} status @param {string} detail @param {number} [retryAfter] seconds */
-  constructor(status, detail, retryAfter = 0) {
+  /** @param {number} status @param {string} detail */
+  constructor(status, detail) {
     super(detail);
     this.status = status;
-    this.retryAfter = retryAfter;
   }
 }
 
@@ -105,7 +104,7 @@ function problem(response, text) {
   } catch {
     // Not one of ours: a proxy in between, say. The status has to do.
   }
-  return new Problem(response.status, detail, Number(response.headers.get("Retry-After")) || 0);
+  return new Problem(response.status, detail);
 }
 
 /** @param {unknown} error @returns {boolean} whether it is only that we changed our mind */

@@ -1,12 +1,12 @@
 // The cover of an item: its picture where it has one, else one that is drawn here, always the same for the same title.
 //
-// A drawn cover has the hue of its kind, one of several motifs, and its title set on it where there is room to read it.
+// A drawn cover has the hue of its kind, one of two motifs, and its title set on it where there is room to read it.
 
 import { keyOf } from "./api.js";
 import { h, svg } from "./dom.js";
 import { colourOf, groupOf } from "./groups.js";
 import { state } from "./state.js";
-import { mayShow, wording } from "./wording.js";
+import { mayShow } from "./settings.js";
 import { titleAndYear } from "./words.js";
 
 /**
@@ -25,7 +25,7 @@ const MOST_TITLE = 0.62; // of a cover
 /** @param {import("./api.js").Item} item @param {{titled?: boolean}} [how] @returns {HTMLElement} */
 export function cover(item, { titled = false } = {}) {
   const drawn = () => drawing(item, titled);
-  const element = h("span", { class: `cover${wording().square ? " square" : ""}`, "aria-hidden": "true" });
+  const element = h("span", { class: "cover", "aria-hidden": "true" });
   const column = state.model.item_columns.find((one) => one.kind === "image");
   const address = column && item.attributes?.[column.name];
   if (typeof address === "string" && mayShow(address)) {
@@ -38,7 +38,7 @@ export function cover(item, { titled = false } = {}) {
 
 /** @param {import("./api.js").Item} item @param {boolean} titled */
 function drawing(item, titled) {
-  const height = wording().square ? WIDE : WIDE * 1.5;
+  const height = WIDE * 1.5;
   const dice = thrown(item.title || keyOf(item.id));
   const tones = toned(colourOf(groupOf(item)), dice);
   const motif = MOTIFS[Math.floor(dice() * MOTIFS.length)];
@@ -143,25 +143,6 @@ function path(d, fill) {
   return svg("path", { d, fill });
 }
 
-/** @type {Motif} a sun over a striped sea */
-function sea(dice, { far, near, spark }, height) {
-  const horizon = height * (0.5 + dice() * 0.15);
-  const radius = 42 + dice() * 26;
-  const x = 60 + dice() * 80;
-  const stripes = Array.from({ length: 9 }, (_, i) =>
-    rect(0, horizon + i * 17, WIDE, 3 + i * 1.35, i % 2 ? near : far));
-  return [rect(0, 0, WIDE, horizon, far), disc(x, horizon - radius * (dice() * 0.5), radius, spark),
-    rect(0, horizon, WIDE, height - horizon, near), ...stripes.filter((_, i) => i % 2 === 0)];
-}
-
-/** @type {Motif} rings around a corner */
-function rings(dice, { far, near, spark }, height) {
-  const [x, y] = [dice() < 0.5 ? 0 : WIDE, dice() < 0.5 ? 0 : height];
-  const step = 26 + dice() * 12;
-  return [9, 8, 7, 6, 5, 4, 3, 2, 1].map((i) => disc(x, y, i * step, i === 1 ? spark : [near, far][i % 2]))
-    .filter((_, i) => i !== 0 || height > WIDE);
-}
-
 /** @type {Motif} slanting bands */
 function bands(dice, { far, near, spark }, height) {
   const slope = (dice() < 0.5 ? 1 : -1) * (40 + dice() * 90);
@@ -172,23 +153,6 @@ function bands(dice, { far, near, spark }, height) {
     const fill = i % 5 === 3 ? spark : i % 2 ? near : far;
     shapes.push(path(`M0 ${y}L${WIDE} ${y + slope}v${thick}L0 ${y + thick}z`, fill));
     y += thick + 8 + dice() * 30;
-  }
-  return shapes;
-}
-
-/** @type {Motif} tiles of quarter circles */
-function tiles(dice, { ground, far, near, spark }, height) {
-  const side = 50;
-  const shapes = [];
-  for (let top = 0; top < height; top += side) {
-    for (let left = 0; left < WIDE; left += side) {
-      const [back, front] = dice() < 0.5 ? [far, near] : [ground, dice() < 0.22 ? spark : far];
-      const [x, y] = [left + (dice() < 0.5 ? 0 : side), top + (dice() < 0.5 ? 0 : side)];
-      const [toX, toY] = [x === left ? side : -side, y === top ? side : -side];
-      const sweep = (toX > 0) === (toY > 0) ? 1 : 0;
-      shapes.push(rect(left, top, side + 0.5, side + 0.5, back),
-        path(`M${x} ${y}h${toX}A${side} ${side} 0 0 ${sweep} ${x} ${y + toY}z`, front));
-    }
   }
   return shapes;
 }
@@ -204,72 +168,5 @@ function hills(dice, { far, near, spark, ground }, height) {
   return [moon, ...layers];
 }
 
-/** @type {Motif} circles that overlap */
-function circles(dice, { far, near, spark }, height) {
-  return [far, near, spark, far].map((fill, i) => {
-    const circle = disc(20 + dice() * 160, height * (0.12 + dice() * 0.76), 70 - i * 13 + dice() * 22, fill);
-    circle.setAttribute("fill-opacity", "0.86");
-    return circle;
-  });
-}
-
-/** @type {Motif} rays from a point */
-function rays(dice, { far, near, spark }, height) {
-  const [x, y] = [WIDE * (0.2 + dice() * 0.6), height * (0.3 + dice() * 0.5)];
-  const n = 11 + Math.floor(dice() * 6);
-  const turn = dice();
-  const shapes = Array.from({ length: n }, (_, i) => {
-    const [from, to] = [i + turn, i + 0.5 + turn].map((part) => (part / n) * 2 * Math.PI);
-    const reach = 420;
-    return path(`M${x} ${y}L${x + Math.cos(from) * reach} ${y + Math.sin(from) * reach}`
-      + `L${x + Math.cos(to) * reach} ${y + Math.sin(to) * reach}z`, i % 2 ? near : far);
-  });
-  return [...shapes, disc(x, y, 24 + dice() * 14, spark)];
-}
-
-/** @type {Motif} a field of dots that swell */
-function dots(dice, { far, near, spark }, height) {
-  const [x, y] = [dice() * WIDE, dice() * height];
-  const shapes = [rect(0, 0, WIDE, height, far)];
-  const chosen = Math.floor(dice() * 40);
-  let n = 0;
-  for (let top = 12.5; top < height + 12; top += 25) {
-    for (let left = 12.5; left < WIDE; left += 25) {
-      const away = Math.hypot(left - x, top - y) / Math.hypot(WIDE, height);
-      shapes.push(disc(left, top, Math.max(2, 13.5 * (1 - away * 1.15)), n === chosen ? spark : near));
-      n += 1;
-    }
-  }
-  return shapes;
-}
-
-/** @type {Motif} arches within arches */
-function arches(dice, { far, near, spark, ground }, height) {
-  const x = WIDE * (0.38 + dice() * 0.24);
-  const top = height * (0.16 + dice() * 0.12);
-  return [92, 70, 49, 29].map((half, i) => path(
-    `M${x - half} ${height}V${top + 92 - half + half + i * 12}a${half} ${half} 0 0 1 ${2 * half} 0V${height}z`,
-    [far, near, ground, spark][i]));
-}
-
-/** @type {Motif} blocks of a building */
-function blocks(dice, { far, near, spark, ground }, height) {
-  const shapes = [];
-  let x = 0;
-  while (x < WIDE) {
-    const wide = 24 + dice() * 30;
-    const tall = height * (0.25 + dice() * 0.6);
-    const fill = [far, near][Math.floor(dice() * 2)];
-    shapes.push(rect(x, height - tall, wide + 0.5, tall, fill));
-    for (let y = height - tall + 12; y < height - 10; y += 18) {
-      for (let at = x + 6; at < x + wide - 8; at += 12) {
-        if (dice() < 0.5) shapes.push(rect(at, y, 6, 9, dice() < 0.3 ? spark : ground));
-      }
-    }
-    x += wide;
-  }
-  return shapes;
-}
-
 /** @type {Motif[]} */
-const MOTIFS = [sea, rings, bands, tiles, hills, circles, rays, dots, arches, blocks];
+const MOTIFS = [bands, hills];

@@ -1,13 +1,12 @@
 // The map: a canvas to wander in by pointer, by fingers, or by the arrow keys from neighbour to neighbour.
 
-import { api, keyOf, Problem } from "./api.js";
+import { api, keyOf } from "./api.js";
 import { ItemChart } from "./chart_of_items.js";
 import { announce, fill, h } from "./dom.js";
 import { colourVariable } from "./groups.js";
 import { openItem } from "./route.js";
 import { state } from "./state.js";
 import { failure, nothing } from "./status.js";
-import { wording } from "./wording.js";
 import { count, ratingInWords, titleOf } from "./words.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
@@ -18,12 +17,10 @@ const HELP = "Drag to move, scroll or pinch to come nearer, click to open. By ke
 /** @returns {HTMLElement} */
 export function mapView() {
   const place = h("div", { class: "map-place" });
-  const element = h("div", { class: "map-view" }, h("h1", {}, wording().map),
+  const element = h("div", { class: "map-view" }, h("h1", {}, "A map of everything"),
     h("p", { class: "note" }, "What the model finds alike lies close together."), place);
   let asked = new AbortController();
-  let timer = 0;
   const load = async () => {
-    clearTimeout(timer);
     asked.abort();
     const mine = (asked = new AbortController());
     fill(place, underWay("Fetching the map…"));
@@ -34,24 +31,18 @@ export function mapView() {
       else fill(place, nothing("There is nothing to draw."));
     } catch (error) {
       if (asked !== mine) return;
-      if (error instanceof Problem && error.status === 503 && error.retryAfter > 0) waiting(error);
-      else fill(place, failure(error, load));
+      fill(place, failure(error, load));
     }
-  };
-  /** @param {Problem} problem */
-  const waiting = (problem) => {
-    fill(place, underWay("The map is being drawn…", h("p", {}, "It will show by itself in a moment.")));
-    timer = setTimeout(load, Math.max(1, Math.min(problem.retryAfter, 10)) * 1000);
   };
   state.on("model", load);
   load();
   return element;
 }
 
-/** @param {string} title @param {...Node} more */
-function underWay(title, ...more) {
+/** @param {string} title */
+function underWay(title) {
   return h("div", { class: "box empty", role: "status" },
-    h("span", { class: "spinner", "aria-hidden": "true" }), h("p", { class: "box-title" }, title), more);
+    h("span", { class: "spinner", "aria-hidden": "true" }), h("p", { class: "box-title" }, title));
 }
 
 /** @param {HTMLElement} place @param {import("./chart_of_items.js").Place[]} places @param {AbortSignal} signal its end */

@@ -35,7 +35,7 @@ function about(model) {
     learning(model.history ?? []),
     h("div", { class: "tables" },
       table("Measures", model.measures), table("Data", model.data), columns(model)),
-    h("details", {}, h("summary", {}, "All settings"), settings(model.settings_explained)),
+    h("details", {}, h("summary", {}, "All settings"), table("Settings", model.settings)),
     h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}. `,
       h("a", { href: "docs" }, "The API"), " has all of this for programs."),
   ];
@@ -87,17 +87,6 @@ function table(title, values) {
   return h("section", {}, h("table", {}, h("caption", {}, title), h("tbody", {}, rows.map(([name, value]) => h("tr", {},
     h("th", { scope: "row" }, LABELS[name] ?? columnInWords(name)), h("td", {}, cell(name, value)))))));
 }
-
-/** Every setting by its label, with a sentence that says what it does. @param {{name: string, label: string, help: string, value: *}[]} all */
-function settings(all) {
-  return h("section", { class: "settings" }, h("table", {}, h("caption", {}, "Settings"), h("tbody", {},
-    all.filter(({ value }) => value !== null).map(({ name, label, help, value }) => h("tr", {},
-      h("th", { scope: "row" }, label, h("span", { class: "help" }, sentenceOf(help), " ", h("code", {}, name))),
-      h("td", {}, cell(name, value)))))));
-}
-
-/** @param {string} text */
-const sentenceOf = (text) => (text ? `${text.charAt(0).toUpperCase()}${text.slice(1)}.` : "");
 
 const LABELS = {
   validation_rmse: "Off, typically, on ratings set aside (RMSE)", epochs: "Epochs trained", seconds: "Seconds of training",

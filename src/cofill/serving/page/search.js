@@ -6,7 +6,6 @@ import { announce, fill, h } from "./dom.js";
 import { openItem } from "./route.js";
 import { ratingControl } from "./stars.js";
 import { reason } from "./status.js";
-import { wording } from "./wording.js";
 import { attributesLine, counted, titleOf, titleParts } from "./words.js";
 
 const RESULTS = 8;
@@ -15,7 +14,7 @@ const PAUSE = 120; // ms between two letters that are one thought
 /** @param {HTMLElement} place */
 export function search(place) {
   const input = /** @type {HTMLInputElement} */ (h("input", {
-    type: "search", role: "combobox", placeholder: wording().search, "aria-label": "Search for something to rate",
+    type: "search", role: "combobox", placeholder: "Search", "aria-label": "Search for something to rate",
     autocomplete: "off", spellcheck: "false", enterkeyhint: "search",
     "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": "search-results",
   }));

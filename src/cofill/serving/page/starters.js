@@ -9,7 +9,6 @@ import { openItem } from "./route.js";
 import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { failure, nothing, skeletons } from "./status.js";
-import { wording } from "./wording.js";
 import { titleOf, titleParts, worded } from "./words.js";
 
 const SHOWN = 6;
@@ -27,9 +26,8 @@ export function starters() {
       announce(`${cards.children.length} others to rate.`);
     },
   }, "Show me others");
-  const { rate, choose } = wording();
   const element = h("section", { class: "starters", "aria-labelledby": "starters-title" },
-    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, worded(rate, choose)), others),
+    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, worded("Rate what you know", "Choose what you know")), others),
     h("p", { class: "note" }, "Three are enough to begin with."), cards, under);
 
   /** @type {import("./api.js").Item[]} */
@@ -97,15 +95,14 @@ export function starters() {
 
   /** @param {import("./api.js").Item} item */
   function card(item) {
-    const { unknown } = wording();
     const open = () => openItem(item.id);
     const element = h("li", { class: "card", "data-item": keyOf(item.id) },
       h("div", { class: "cover-frame", onclick: open }, cover(item, { titled: true })),
       h("h3", {}, h("button", { type: "button", class: "title", onclick: open }, titleParts(item))),
       h("div", { class: "card-foot" }, ratingControl(item),
         h("button", {
-          type: "button", class: "skip-it link", "aria-label": `${unknown}: ${titleOf(item)}`, onclick: () => skip(item, element),
-        }, unknown)));
+          type: "button", class: "skip-it link", "aria-label": `Don’t know it: ${titleOf(item)}`, onclick: () => skip(item, element),
+        }, "Don’t know it")));
     return element;
   }
 

@@ -7,7 +7,7 @@
 
 import { api, keyOf, Problem } from "./api.js";
 import { recall, remember, tellOtherTabs, whenOtherTabTells } from "./memory.js";
-import { loadSettings } from "./wording.js";
+import { loadSettings } from "./settings.js";
 
 /**
  * @typedef {import("./api.js").Id} Id

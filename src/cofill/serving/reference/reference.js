@@ -63,8 +63,7 @@ function draw(api) {
   ]);
   main.replaceChildren(
     h("h1", {}, `cofill ${api.info.version}`),
-    h("p", {}, api.info.description, " ", h("a", { href: "openapi.json" }, "openapi.json"), " has all of this for programs, ",
-      h("a", { href: "problems" }, "problems"), " the kinds of errors."),
+    h("p", {}, api.info.description, " ", h("a", { href: "openapi.json" }, "openapi.json"), " has all of this for programs."),
     ...parts,
   );
   openNamed();

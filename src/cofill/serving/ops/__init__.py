@@ -1,0 +1,1 @@
+"""What operators see: the log and the figures."""
