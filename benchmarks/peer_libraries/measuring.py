@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cofill.evaluation.list_measures import Tally
+from cofill.evaluation.list_measures import Tally, relevant_ratings
 from cofill.evaluation.ratings import Predictions, measured_pairs
-from cofill.evaluation.relevance import relevant_ratings
 from peer_libraries.answering import BLOCK, LENGTH, Doubles, Ints
 from peer_libraries.problems import Part
 

@@ -48,8 +48,12 @@ Progress = Callable[[Step], None]
 """Called whenever there is something to tell."""
 
 
-def unseen(step: Step) -> None:
-    """A Progress that shows nothing."""
+Done = Callable[[float], None]
+"""Called with the share done."""
+
+
+def unseen(step: object) -> None:
+    """A Progress, or a Done, that shows nothing."""
 
 
 @contextmanager

@@ -27,6 +27,14 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int) -> list[_Result]:
+    """What `work` makes of each part, in their order. `threads` 0: all cores at hand."""
+    if threads == 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-models") as pool:
+        return list(pool.map(work, parts))
+
+
 @one_blas_thread()
 def on_all_cores(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
     """What `work` makes of each part, in their order; it should be busy with what does not hold the interpreter's lock.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cofill.models import algorithms
-from cofill.models.baselines.base import BaselineSettings
+from cofill.models.bias_models import BiasSettings
 from tests.cli.conftest import Run
 
 # What keeps each of them quick on a small world.
@@ -47,7 +47,7 @@ def test_every_algorithm_is_trained_and_asked(name: str, run: Run, world: Path, 
 def test_a_setting_that_the_algorithm_does_not_have(run: Run, world: Path, tmp_path: Path) -> None:
     result = run("train", world / "ratings.csv", "--algorithm", "means", "--hidden", "8", "--out", tmp_path / "m")
     assert result.code == 1
-    known = ", ".join(BaselineSettings.model_fields)
+    known = ", ".join(BiasSettings.model_fields)
     assert result.err == f"cofill: there is no setting 'hidden'; known: {known}\n"
 
 

@@ -10,11 +10,11 @@ from cofill.cli import main
 from cofill.data.ratings import Ratings
 from cofill.data.splits import at_most_each
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
-from cofill.evaluation.ranking import ListsBy
+from cofill.models.lists.rules import By
 from cofill.models.recommender import Recommender
 from tests.cli.conftest import QUICK, Run
 
-BOTH: tuple[ListsBy, ...] = ("list", "rating")
+BOTH: tuple[By, ...] = ("list", "rating")
 
 
 @pytest.fixture(scope="module")

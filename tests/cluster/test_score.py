@@ -167,9 +167,6 @@ def test_what_is_refused_before_any_work(
     assert "add --ray ADDRESS" in refused("recommend", model, "--all", "--tasks", 3)
     assert "leave out one" in refused(*everybody, "--out", tmp_path / "o", "--item-features", "f.csv")
     assert "--where" in refused(*everybody, "--out", tmp_path / "o", "--where", "colour:red")
-    assert "no Ray can be reached" in refused(
-        "recommend", model, "--all", "--ray", "127.0.0.1:1", "--out", tmp_path / "o"
-    )
     monkeypatch.setitem(sys.modules, "ray", None)
     for command in (("evaluate", model, "x.csv"), ("predict", model, "x.csv"), ("tune", "x.csv")):
         assert "pip install 'cofill[cluster]'" in refused(*command, "--ray", "auto")

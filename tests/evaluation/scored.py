@@ -8,7 +8,7 @@ import numpy.typing as npt
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.evaluation.ranking import ListsBy
+from cofill.models.lists.rules import By
 
 Floats = npt.NDArray[np.float32]
 
@@ -35,7 +35,7 @@ class Scored:
             self.known[user, item] = True
         self.most_at_once = 0
 
-    def user_scores(self, users: npt.NDArray[np.int64], *, by: ListsBy = "list") -> Floats:
+    def user_scores(self, users: npt.NDArray[np.int64], *, by: By = "list") -> Floats:
         assert users.dtype == np.int64
         assert (users >= 0).all()
         self.most_at_once = max(self.most_at_once, len(users))
@@ -45,7 +45,7 @@ class Scored:
         assert user >= 0
         return np.flatnonzero(self.known[user]).astype(np.int32)
 
-    def stranger_scores(self, *, by: ListsBy = "list") -> Floats:
+    def stranger_scores(self, *, by: By = "list") -> Floats:
         return self.nobody
 
     def user_counts(self) -> npt.NDArray[np.int64]:
@@ -64,7 +64,7 @@ class Linear(Scored):
         super().__init__(users, items, values @ links, known=known, nobody=list(items))
         self.links = links
 
-    def new_user_scores(self, items: npt.NDArray[np.int32], values: Floats, *, by: ListsBy = "list") -> Floats:
+    def new_user_scores(self, items: npt.NDArray[np.int32], values: Floats, *, by: By = "list") -> Floats:
         assert (np.diff(items) > 0).all()
         return np.asarray(values @ self.links[items], np.float32)
 

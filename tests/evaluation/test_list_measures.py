@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cofill.errors import DataError
 from cofill.evaluation import MeasuredLists, RankingEvaluation, evaluate_ranking
-from cofill.evaluation.list_measures import best_of_rows
+from cofill.models.lists.rules import best_of_rows
 from tests.evaluation.scored import Scored, interactions, ratings
 
 Case = tuple[Scored, list[tuple[int, int, float]]]
@@ -117,43 +117,6 @@ def test_the_lists_of_a_popularity_model_are_those_of_popularity(case: Case, n: 
     found = evaluate_ranking(most_popular(case[0]), ratings(case[1]), n=n)
     assert row(found) == row(found.popularity)
     assert evaluate_ranking(case[0], ratings(case[1]), n=n).popularity == found.popularity
-
-
-@settings(max_examples=40, deadline=None)
-@given(case=cases(), seed=st.integers(0, 2**31))
-def test_other_names_of_users_change_nothing(case: Case, seed: int) -> None:
-    """Users in another order, in the model and in the test part."""
-    model, test = case
-    order = np.random.default_rng(seed).permutation(len(model.users))
-    known = [(int(np.flatnonzero(order == user)[0]), int(item)) for user, item in np.argwhere(model.known)]
-    other = Scored(range(len(order)), model.items.ids, model.scores[order], known=known, nobody=model.nobody.tolist())
-    named = {int(user): place for place, user in enumerate(order)}
-    moved = [(named.get(user, user), item, rating) for user, item, rating in test]
-    one, same = evaluate_ranking(model, ratings(test), n=4), evaluate_ranking(other, ratings(moved), n=4)
-    assert flat(one.as_json()) == pytest.approx(flat(same.as_json()), nan_ok=True)
-
-
-def flat(document: Any) -> list[float]:
-    """All numbers of a document in their order."""
-    if isinstance(document, dict):
-        document = list(document.values())
-    if isinstance(document, list | tuple):
-        return [number for part in document for number in flat(part)]
-    return [] if isinstance(document, str) else [float("nan") if document is None else float(document)]
-
-
-@settings(max_examples=40, deadline=None)
-@given(case=cases(), n=st.integers(1, 30))
-def test_users_together_are_the_mean_of_users_alone(case: Case, n: int) -> None:
-    model, test = case
-    together = evaluate_ranking(model, ratings(test), n=n)
-    relevant = sorted({user for user, _, rating in test if rating >= 4})
-    alone = [evaluate_ranking(model, ratings([one for one in test if one[0] == user]), n=n) for user in relevant]
-    for name in together.of_users:
-        own = np.array([found.of_users[name][0] for found in alone])
-        assert together.of_users[name].tolist() == own.tolist()
-        popular = np.array([found.popularity.of_users[name][0] for found in alone])
-        assert together.popularity.of_users[name].tolist() == popular.tolist()
 
 
 @settings(max_examples=40, deadline=None)

@@ -101,7 +101,7 @@ def test_unknown_items_are_missed_and_times_are_needed() -> None:
 @pytest.mark.parametrize("name", ["markov", "recent-popularity"])
 def test_a_file_keeps_the_order(name: str, tmp_path: Path) -> None:
     model = algorithm(name)().fit(walks())
-    model.add_interactions([(0, 11, 1, START + 300 * DAY), (0, 5, 1, START + 301 * DAY)])
+    model.add_interactions([(0, 11, 1, START + 300 * DAY), (0, 5, 1, START + 301 * DAY), (1, 99, 1, START + 302 * DAY)])
     model.save(tmp_path / "model")
     again = Recommender.load(tmp_path / "model")
     users = np.arange(5)

@@ -196,14 +196,17 @@ def train_cell(index: int) -> tuple[Id, Id, float]:
     return user, item, float(train.values[index])
 
 
+NAMES = ("042", "42", "-1", "1e3", "nan", "None", "ß", "日本語", "🎬", "é", "e\u0301", "a,b", 'say "x"', "Ω")
+"""Of the users of `small_cells`."""
+
 LATER: Cells = [(777, 2, 5.0), (777, 3, 1.0), (777, 999, 4.0), (5, 999, 2.0)]
 """Of a new user and of a new item."""
 
 law = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 
 
-class ModelContract:
-    """The laws of every model: subclass it and say how a small quick one is made."""
+class Fitted:
+    """How a small quick model is made: what each contract is about."""
 
     reads_users: ClassVar[bool] = True
     """Whether somebody's ratings alone decide what is recommended, so that {item: rating} is as good as an id."""
@@ -231,7 +234,9 @@ class ModelContract:
     def small(self, triples: Cells | None = None, **changes: Any) -> Model:
         return self.make(**changes).fit(cells(small_cells() if triples is None else triples))
 
-    # Saved and loaded
+
+class ListContract(Fitted):
+    """The laws of every model that concern its lists."""
 
     def test_save_and_load_give_the_same_scores(self, model: Model, tmp_path: Path) -> None:
         loaded = reloaded(model, tmp_path / "model")
@@ -259,122 +264,18 @@ class ModelContract:
         np.testing.assert_array_equal(predict(again, pairs), predict(loaded, pairs))
         assert len(loaded.users) == len(changing.users)
 
-    # A batch and its parts
-
-    @law
-    @given(st.data())
-    def test_many_pairs_equal_one_by_one(self, model: Model, data: st.DataObject) -> None:
-        ids = st.tuples(st.integers(-1, USERS + 2), st.integers(-1, ITEMS + 2))
-        pairs = data.draw(st.lists(ids, min_size=1, max_size=30))
-        alone = [float(predict(model, [pair])[0]) for pair in pairs]
-        np.testing.assert_allclose(predict(model, pairs), alone, rtol=0, atol=1e-5)
-
     @pytest.mark.parametrize("exclude_known", [True, False])
     def test_everybody_at_once_equals_one_by_one(self, model: Model, exclude_known: bool) -> None:
         for user, together in list(model.recommend_many(n=15, exclude_known=exclude_known))[::23]:
             alone = model.recommend(user, n=15, exclude_known=exclude_known)
             assert_same_recommendations(together, alone)
 
-    @law
-    @given(order=st.permutations(list(range(1, 40))))
-    def test_users_in_another_order(self, model: Model, order: list[int]) -> None:
-        ordered = dict(model.recommend_many(range(1, 40), n=5))
-        shuffled = dict(model.recommend_many(order, n=5))
-        assert list(shuffled) == order
-        for user, recommended in ordered.items():
-            assert_same_recommendations(shuffled[user], recommended)
-
-    def test_recommendations_are_the_best_predictions(self, model: Model) -> None:
-        for user in (1, 77, 300):
-            ways: tuple[By, ...] = ("list", "rating")
-            for by in ways:
-                everything = model.recommend(user, n=ITEMS, by=by, exclude_known=False)
-                rated = [r.score for r in everything if r.raters]
-                assert rated == sorted(rated, reverse=True)
-                predicted = predict(model, [(user, r.item) for r in everything])
-                np.testing.assert_allclose([stars(r) for r in everything], predicted, rtol=0, atol=1e-5)
-                counts = model.item_counts()
-                assert [r.raters for r in everything] == [counts[model.items.index(r.item)] for r in everything]
-
-    def test_by_rating_is_on_the_safe_side(self, model: Model) -> None:
-        """Of two items with the same prediction, the one that more people rated stands first."""
-        for user in (1, {1: 5.0, 2: 1.0}):
-            found = model.recommend(user, n=ITEMS, by="rating")
-            low, high = model.scale
-            gaps = sorted((-r.raters, stars(r) - r.score) for r in found if low < stars(r) < high)  # not clipped
-            assert len({raters for raters, _ in gaps}) > 10
-            assert all(gap > 0 for _, gap in gaps)
-            assert [gap for _, gap in gaps] == pytest.approx(sorted(gap for _, gap in gaps), abs=1e-4)
-
-    # Order, ids, seeds
-
-    @law
-    @given(order=st.permutations(small_cells()))
-    def test_the_order_of_ratings_does_not_matter(self, order: Cells) -> None:
-        usual, shuffled = self.small(epochs=3), self.small(order, epochs=3)
+    def test_the_order_of_ratings_does_not_matter(self) -> None:
+        triples = small_cells()
+        order = [triples[place] for place in np.random.default_rng(5).permutation(len(triples))]
+        usual, shuffled = self.small(triples, epochs=3), self.small(order, epochs=3)
         pairs = all_pairs(usual)
         np.testing.assert_array_equal(predict(shuffled, pairs), predict(usual, pairs))
-
-    @pytest.mark.parametrize(
-        "ids",
-        [
-            ["042", "42", "0", "-1", "1.0", "1e3", "nan", "None", " a b "],
-            ["ß", "日本語", "🎬", "é", "e\u0301", "a,b", 'say "x"', "a\tb", "Ω"],
-            [-5, 0, 3, 2**62, -(2**62), 17, 99, 1, 2],
-        ],
-        ids=["numerals", "unicode", "integers"],
-    )
-    def test_ids_come_back_as_they_went_in(self, ids: list[Id], tmp_path: Path) -> None:
-        triples: Cells = [(u, i, 1.0 + (n * 7 % 5)) for n, u in enumerate(ids) for i in ids[n % 3 :]]
-        model = reloaded(self.small(triples, epochs=2), tmp_path)
-        assert {user for user, _ in model.recommend_many()} == set(ids)
-        for user in ids:
-            recommended = model.recommend(user, n=99, exclude_known=False)
-            assert {r.item for r in recommended} == set(ids)
-            assert {type(r.item) for r in recommended} == {type(ids[0])}
-
-    @law
-    @given(names=st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=3, unique=True))
-    def test_names_decide_nothing_but_the_order(self, names: list[str]) -> None:
-        """Whatever users are called: with names in the same order, the same model comes out.
-
-        One that draws by ids has other draws for other names. With the same names in another order it is the same.
-        """
-        if self.draws_by_ids:
-            self.check_that_order_decides_nothing(names)
-            return
-        names = sorted(names, key=lambda name: name.encode())
-        triples = [(u, i, r) for u, i, r in small_cells() if int(u) < len(names)]
-        named: Cells = [(names[int(u)], i, r) for u, i, r in triples]
-        model, twin = self.small(named, epochs=2), self.small(triples, epochs=2)
-        pairs = all_pairs(twin)
-        predicted = predict(model, [(names[int(u)], i) for u, i in pairs])
-        np.testing.assert_array_equal(predicted, predict(twin, pairs))
-
-    def check_that_order_decides_nothing(self, names: list[str]) -> None:
-        named: Cells = [(names[int(u)], i, r) for u, i, r in small_cells() if int(u) < len(names)]
-        data = cells(named)
-        model, twin = self.make(epochs=2).fit(data), self.make(epochs=2).fit(in_another_order(data))
-        pairs = all_pairs(model)
-        np.testing.assert_allclose(predict(twin, pairs), predict(model, pairs), rtol=0, atol=1e-4)
-
-    # What nobody knows anything about
-
-    def test_cold_users_and_items_get_the_means(self, model: Model) -> None:
-        train = parts().train
-        overall = float(train.values.mean(dtype=np.float64))
-        users, items = deviations_of_learned_variance(train)
-        for_items = predict(model, [("nobody", item) for item in train.items])
-        for_users = predict(model, [(user, "nothing") for user in train.users])
-        np.testing.assert_allclose(for_items, items + overall, atol=self.near_means)
-        np.testing.assert_allclose(for_users, users + overall, atol=self.near_means)
-        assert min(correlation(for_items, items), correlation(for_users, users)) > 0.98
-        np.testing.assert_allclose(predict(model, [("nobody", "nothing")]), overall, atol=1e-4)
-        everybody: tuple[str, dict[Id, float]] = ("nobody", {})
-        for somebody in everybody:
-            recommended = sorted(model.recommend(somebody, n=ITEMS), key=lambda r: -stars(r))[:5]
-            best = np.sort(for_items)[:-6:-1]
-            np.testing.assert_allclose([stars(r) for r in recommended], best, atol=1e-5)
 
     def test_an_id_without_ratings_is_cold_too(self) -> None:
         """A part of a data set knows the ids of the whole."""
@@ -387,18 +288,6 @@ class ModelContract:
         assert predict(model, [(5, 4)]) == pytest.approx(predict(model, [(5, "nothing")]), abs=1e-6)
         assert predict(model, [(3, 4)]) == pytest.approx(predict(model, [("nobody", "nothing")]), abs=1e-6)
         assert_same_recommendations(model.recommend(3), dict(model.recommend_many())[3])
-
-    def test_everything_is_finite_and_inside_the_scale(self, model: Model) -> None:
-        low, high = model.scale
-        ids = [*range(-1, 30), *range(ITEMS - 20, ITEMS + 3)]
-        predicted = predict(model, [(u, i) for u in ids for i in ids])
-        assert predicted.dtype == np.float32
-        assert np.isfinite(predicted).all()
-        assert low <= predicted.min() < predicted.max() <= high
-        for _, recommended in model.recommend_many(n=3):
-            assert all(low <= stars(r) <= high for r in recommended)
-
-    # Little data
 
     @pytest.mark.parametrize(
         "triples",
@@ -426,29 +315,6 @@ class ModelContract:
         assert np.isfinite(predict(loaded, [(u, i) for u in users for i in items])).all()
         assert {r.item for r in loaded.recommend(77, n=99, exclude_known=False)} == items
 
-    def test_all_ratings_equal_are_predicted_as_they_are(self) -> None:
-        model = self.small([(user, item, 3.0) for user in range(8) for item in range(9) if user != item])
-        np.testing.assert_allclose(predict(model, [(n, n) for n in range(8)]), 3.0, atol=0.3)
-
-    # Recommendations
-
-    def test_known_items_are_excluded_or_included(self, model: Model) -> None:
-        train = parts().train
-        for user in (1, 50, 200):
-            known = {train.items.id(i) for i in train.item_index[train.user_index == train.users.index(user)]}
-            without = {r.item for r in model.recommend(user, n=ITEMS * 2)}
-            assert without == set(train.items) - known
-            assert {r.item for r in model.recommend(user, n=ITEMS * 2, exclude_known=False)} == set(train.items)
-        new, every = {1: 5.0, 2: 1.0, 30: 4.0}, set(train.items)
-        assert {r.item for r in model.recommend(new, n=999)} == every - set(new)
-        assert {r.item for r in model.recommend(new, n=999, exclude_known=False)} == every
-
-    def test_the_best_do_not_depend_on_how_many_are_asked_for(self, model: Model) -> None:
-        most = model.recommend(9, n=ITEMS + 50)
-        assert len({r.item for r in most}) == len(most) <= ITEMS
-        for n in (1, 2, 10, 50):
-            assert [(r.item, r.score) for r in model.recommend(9, n=n)] == [(r.item, r.score) for r in most[:n]]
-
     def test_ties_go_to_the_lower_index(self) -> None:
         triples: Cells = [(user, item, 1.0 + user % 5) for user in range(10) for item in range(9)]
         model = self.small(triples, epochs=2)
@@ -457,34 +323,6 @@ class ModelContract:
             assert np.ptp([stars(r) for r in recommended]) <= self.rated_alike
             if not self.rated_alike:
                 assert [r.item for r in recommended] == list(range(9))[:n]
-
-    def test_recommendations_among_some_items(self, model: Model) -> None:
-        for user in (9, "nobody", {1: 5.0, 2: 1.0}):
-            every = model.recommend(user, n=ITEMS)
-            some = [*range(3, 60, 2), 2, 1]
-            expected = [r for r in every if r.item in some]
-            flags = np.isin([int(item) for item in model.items], some)
-            for among in (some, (str(item) for item in some), np.array(some), {*some, "nothing", 9999}, flags):
-                assert_same_recommendations(model.recommend(user, n=ITEMS, among=among), expected)
-            assert_same_recommendations(model.recommend(user, n=4, among=some), expected[:4])
-            assert {r.item for r in model.recommend(user, 99, among=some, exclude_known=False)} == set(some)
-            for none in ([], ["nothing"], np.zeros(len(model.items), np.bool_)):
-                assert model.recommend(user, among=none) == []
-        together = dict(model.recommend_many([9, 5], n=6, among=iter(some)))
-        for user in (9, 5):
-            assert_same_recommendations(together[user], model.recommend(user, n=6, among=some))
-
-    def test_scores_are_what_is_recommended(self, model: Model) -> None:
-        for user in (9, "nobody", {1: 5.0, 2: 1.0}, {}):
-            scores, ratings = model.score(user), model.score(user, by="rating")
-            for found in (scores, ratings):
-                assert found.shape == (len(model.items),)
-                assert found.dtype == np.float32
-            for item, score, rating, _, _ in model.recommend(user, n=ITEMS, exclude_known=False):
-                assert scores[model.items.index(item)] == np.float32(score)
-                assert ratings[model.items.index(item)] == pytest.approx(rating, abs=1e-5)
-
-    # Somebody new, given as {item: rating}
 
     def test_the_ratings_of_a_user_are_as_good_as_the_id(self, model: Model) -> None:
         for user in (1, 50, 200):
@@ -497,7 +335,75 @@ class ModelContract:
                 got = np.array([(stars(r), expected[r.item]) for r in by_ratings])
                 assert correlation(got[:, 0], got[:, 1]) > 0.8
 
-    # Ratings that came later
+    def test_users_and_items_that_are_both_new(self, changing: Model) -> None:
+        news = cells([(701, 901, 5.0), (702, 901, 1.0), (701, 902, 4.0), (701, 1, 4.0)], STARS)
+        changing.add_ratings(news)
+        predicted = predict(changing, [(701, 901), (702, 901), (702, 902), (703, 901), (701, 903)])
+        assert np.isfinite(predicted).all()
+        assert predicted[0] > predicted[1]
+        everybody = dict(changing.recommend_many(n=4))
+        for user in (701, 702, 1):
+            assert_same_recommendations(everybody[user], changing.recommend(user, n=4))
+
+
+class ModelContract(ListContract):
+    """The laws of every model: its lists, and its predictions."""
+
+    @law
+    @given(st.data())
+    def test_many_pairs_equal_one_by_one(self, model: Model, data: st.DataObject) -> None:
+        ids = st.tuples(st.integers(-1, USERS + 2), st.integers(-1, ITEMS + 2))
+        pairs = data.draw(st.lists(ids, min_size=1, max_size=30))
+        alone = [float(predict(model, [pair])[0]) for pair in pairs]
+        np.testing.assert_allclose(predict(model, pairs), alone, rtol=0, atol=1e-5)
+
+    def test_names_decide_nothing_but_the_order(self) -> None:
+        """Whatever users are called: with names in the same order, the same model comes out.
+
+        One that draws by ids has other draws for other names. With the same names in another order it is the same.
+        """
+        names = sorted(NAMES, key=lambda name: name.encode())
+        named: Cells = [(names[int(u)], i, r) for u, i, r in small_cells()]
+        if self.draws_by_ids:
+            data = cells(named)
+            model, twin = self.make(epochs=2).fit(data), self.make(epochs=2).fit(in_another_order(data))
+            pairs = all_pairs(model)
+            np.testing.assert_allclose(predict(twin, pairs), predict(model, pairs), rtol=0, atol=1e-4)
+            return
+        model, twin = self.small(named, epochs=2), self.small(epochs=2)
+        pairs = all_pairs(twin)
+        predicted = predict(model, [(names[int(u)], i) for u, i in pairs])
+        np.testing.assert_array_equal(predicted, predict(twin, pairs))
+
+    def test_cold_users_and_items_get_the_means(self, model: Model) -> None:
+        train = parts().train
+        overall = float(train.values.mean(dtype=np.float64))
+        users, items = deviations_of_learned_variance(train)
+        for_items = predict(model, [("nobody", item) for item in train.items])
+        for_users = predict(model, [(user, "nothing") for user in train.users])
+        np.testing.assert_allclose(for_items, items + overall, atol=self.near_means)
+        np.testing.assert_allclose(for_users, users + overall, atol=self.near_means)
+        assert min(correlation(for_items, items), correlation(for_users, users)) > 0.98
+        np.testing.assert_allclose(predict(model, [("nobody", "nothing")]), overall, atol=1e-4)
+        everybody: tuple[str, dict[Id, float]] = ("nobody", {})
+        for somebody in everybody:
+            recommended = sorted(model.recommend(somebody, n=ITEMS), key=lambda r: -stars(r))[:5]
+            best = np.sort(for_items)[:-6:-1]
+            np.testing.assert_allclose([stars(r) for r in recommended], best, atol=1e-5)
+
+    def test_everything_is_finite_and_inside_the_scale(self, model: Model) -> None:
+        low, high = model.scale
+        ids = [*range(-1, 30), *range(ITEMS - 20, ITEMS + 3)]
+        predicted = predict(model, [(u, i) for u in ids for i in ids])
+        assert predicted.dtype == np.float32
+        assert np.isfinite(predicted).all()
+        assert low <= predicted.min() < predicted.max() <= high
+        for _, recommended in model.recommend_many(n=3):
+            assert all(low <= stars(r) <= high for r in recommended)
+
+    def test_all_ratings_equal_are_predicted_as_they_are(self) -> None:
+        model = self.small([(user, item, 3.0) for user in range(8) for item in range(9) if user != item])
+        np.testing.assert_allclose(predict(model, [(n, n) for n in range(8)]), 3.0, atol=0.3)
 
     def test_a_new_rating_moves_predictions_at_once_and_the_right_way(self, model: Model) -> None:
         users = range(1, 16)
@@ -529,18 +435,6 @@ class ModelContract:
         once = predict(changing, pairs)
         changing.add_ratings(news)
         np.testing.assert_array_equal(predict(changing, pairs), once)
-
-    def test_users_and_items_that_are_both_new(self, changing: Model) -> None:
-        news = cells([(701, 901, 5.0), (702, 901, 1.0), (701, 902, 4.0), (701, 1, 4.0)], STARS)
-        changing.add_ratings(news)
-        predicted = predict(changing, [(701, 901), (702, 901), (702, 902), (703, 901), (701, 903)])
-        assert np.isfinite(predicted).all()
-        assert predicted[0] > predicted[1]
-        everybody = dict(changing.recommend_many(n=4))
-        for user in (701, 702, 1):
-            assert_same_recommendations(everybody[user], changing.recommend(user, n=4))
-
-    # Ratings that change and go
 
     @law
     @given(st.data())
@@ -647,15 +541,6 @@ class ModelContract:
             own, others = (predict(changing, [(user, item) for user in users]) for item in (nothing, "nothing"))
             np.testing.assert_allclose(own, others, rtol=0, atol=1e-6)
 
-    def test_to_remove_what_is_not_there_changes_nothing(self, changing: Model, tmp_path: Path) -> None:
-        pairs = all_pairs(changing)[::13]
-        before, item = predict(changing, pairs), next(item for item in changing.items if item not in rated_by(3))
-        (tmp_path / "pairs.csv").write_text(f"user,item\n3,{item}\nnobody,1\n")
-        for nothing in ([], [(3, item)], [("nobody", "1"), ("1", "nothing")], ([3], [item]), tmp_path / "pairs.csv"):
-            assert changing.remove_ratings(nothing) is changing
-        np.testing.assert_array_equal(predict(changing, pairs), before)
-        assert "nobody" not in changing.users
-
     def test_save_and_load_after_ratings_went(self, changing: Model, tmp_path: Path) -> None:
         changing.add_ratings(cells(LATER, STARS))
         gone = [*pairs_of(surprises(changing, range(1, 9), 1)), (777, 999), (777, 2)]
@@ -667,6 +552,111 @@ class ModelContract:
         np.testing.assert_array_equal(loaded.item_counts(), changing.item_counts())
         assert loaded.known_pairs(cells([(*pair, 1.0) for pair in gone], STARS)) == 0
         assert gone[0][1] in {r.item for r in loaded.recommend(gone[0][0], n=ITEMS)}
+
+
+class RecommenderContract(ModelContract):
+    """Further laws, of code that all models share: one or two of them speak for all."""
+
+    @law
+    @given(order=st.permutations(list(range(1, 40))))
+    def test_users_in_another_order(self, model: Model, order: list[int]) -> None:
+        ordered = dict(model.recommend_many(range(1, 40), n=5))
+        shuffled = dict(model.recommend_many(order, n=5))
+        assert list(shuffled) == order
+        for user, recommended in ordered.items():
+            assert_same_recommendations(shuffled[user], recommended)
+
+    def test_recommendations_are_the_best_predictions(self, model: Model) -> None:
+        for user in (1, 77, 300):
+            ways: tuple[By, ...] = ("list", "rating")
+            for by in ways:
+                everything = model.recommend(user, n=ITEMS, by=by, exclude_known=False)
+                rated = [r.score for r in everything if r.raters]
+                assert rated == sorted(rated, reverse=True)
+                predicted = predict(model, [(user, r.item) for r in everything])
+                np.testing.assert_allclose([stars(r) for r in everything], predicted, rtol=0, atol=1e-5)
+                counts = model.item_counts()
+                assert [r.raters for r in everything] == [counts[model.items.index(r.item)] for r in everything]
+
+    def test_by_rating_is_on_the_safe_side(self, model: Model) -> None:
+        """Of two items with the same prediction, the one that more people rated stands first."""
+        for user in (1, {1: 5.0, 2: 1.0}):
+            found = model.recommend(user, n=ITEMS, by="rating")
+            low, high = model.scale
+            gaps = sorted((-r.raters, stars(r) - r.score) for r in found if low < stars(r) < high)  # not clipped
+            assert len({raters for raters, _ in gaps}) > 10
+            assert all(gap > 0 for _, gap in gaps)
+            assert [gap for _, gap in gaps] == pytest.approx(sorted(gap for _, gap in gaps), abs=1e-4)
+
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            ["042", "42", "0", "-1", "1.0", "1e3", "nan", "None", " a b "],
+            ["ß", "日本語", "🎬", "é", "e\u0301", "a,b", 'say "x"', "a\tb", "Ω"],
+            [-5, 0, 3, 2**62, -(2**62), 17, 99, 1, 2],
+        ],
+        ids=["numerals", "unicode", "integers"],
+    )
+    def test_ids_come_back_as_they_went_in(self, ids: list[Id], tmp_path: Path) -> None:
+        triples: Cells = [(u, i, 1.0 + (n * 7 % 5)) for n, u in enumerate(ids) for i in ids[n % 3 :]]
+        model = reloaded(self.small(triples, epochs=2), tmp_path)
+        assert {user for user, _ in model.recommend_many()} == set(ids)
+        for user in ids:
+            recommended = model.recommend(user, n=99, exclude_known=False)
+            assert {r.item for r in recommended} == set(ids)
+            assert {type(r.item) for r in recommended} == {type(ids[0])}
+
+    def test_known_items_are_excluded_or_included(self, model: Model) -> None:
+        train = parts().train
+        for user in (1, 50, 200):
+            known = {train.items.id(i) for i in train.item_index[train.user_index == train.users.index(user)]}
+            without = {r.item for r in model.recommend(user, n=ITEMS * 2)}
+            assert without == set(train.items) - known
+            assert {r.item for r in model.recommend(user, n=ITEMS * 2, exclude_known=False)} == set(train.items)
+        new, every = {1: 5.0, 2: 1.0, 30: 4.0}, set(train.items)
+        assert {r.item for r in model.recommend(new, n=999)} == every - set(new)
+        assert {r.item for r in model.recommend(new, n=999, exclude_known=False)} == every
+
+    def test_the_best_do_not_depend_on_how_many_are_asked_for(self, model: Model) -> None:
+        most = model.recommend(9, n=ITEMS + 50)
+        assert len({r.item for r in most}) == len(most) <= ITEMS
+        for n in (1, 2, 10, 50):
+            assert [(r.item, r.score) for r in model.recommend(9, n=n)] == [(r.item, r.score) for r in most[:n]]
+
+    def test_recommendations_among_some_items(self, model: Model) -> None:
+        for user in (9, "nobody", {1: 5.0, 2: 1.0}):
+            every = model.recommend(user, n=ITEMS)
+            some = [*range(3, 60, 2), 2, 1]
+            expected = [r for r in every if r.item in some]
+            flags = np.isin([int(item) for item in model.items], some)
+            for among in (some, (str(item) for item in some), np.array(some), {*some, "nothing", 9999}, flags):
+                assert_same_recommendations(model.recommend(user, n=ITEMS, among=among), expected)
+            assert_same_recommendations(model.recommend(user, n=4, among=some), expected[:4])
+            assert {r.item for r in model.recommend(user, 99, among=some, exclude_known=False)} == set(some)
+            for none in ([], ["nothing"], np.zeros(len(model.items), np.bool_)):
+                assert model.recommend(user, among=none) == []
+        together = dict(model.recommend_many([9, 5], n=6, among=iter(some)))
+        for user in (9, 5):
+            assert_same_recommendations(together[user], model.recommend(user, n=6, among=some))
+
+    def test_scores_are_what_is_recommended(self, model: Model) -> None:
+        for user in (9, "nobody", {1: 5.0, 2: 1.0}, {}):
+            scores, ratings = model.score(user), model.score(user, by="rating")
+            for found in (scores, ratings):
+                assert found.shape == (len(model.items),)
+                assert found.dtype == np.float32
+            for item, score, rating, _, _ in model.recommend(user, n=ITEMS, exclude_known=False):
+                assert scores[model.items.index(item)] == np.float32(score)
+                assert ratings[model.items.index(item)] == pytest.approx(rating, abs=1e-5)
+
+    def test_to_remove_what_is_not_there_changes_nothing(self, changing: Model, tmp_path: Path) -> None:
+        pairs = all_pairs(changing)[::13]
+        before, item = predict(changing, pairs), next(item for item in changing.items if item not in rated_by(3))
+        (tmp_path / "pairs.csv").write_text(f"user,item\n3,{item}\nnobody,1\n")
+        for nothing in ([], [(3, item)], [("nobody", "1"), ("1", "nothing")], ([3], [item]), tmp_path / "pairs.csv"):
+            assert changing.remove_ratings(nothing) is changing
+        np.testing.assert_array_equal(predict(changing, pairs), before)
+        assert "nobody" not in changing.users
 
 
 class LearnerContract(ModelContract):

@@ -12,13 +12,13 @@ import pytest
 from cofill import CFN
 from cofill.errors import CofillError
 from cofill.nn import Corruption
-from tests.models.contract import LearnerContract
+from tests.models.contract import LearnerContract, RecommenderContract
 
 # One number of epochs for all ratings: the search for it is tested with the training.
 QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2}
 
 
-class TestItemOrientation(LearnerContract):
+class TestItemOrientation(LearnerContract, RecommenderContract):
     draws_by_ids = True
     expected_rmse = 0.839  # with the usual amplitudes of the decoder, of which none is learned here
     reads_users = False

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -165,26 +166,44 @@ def test_a_folder_that_was_moved(folder: Path, model: CFN, tmp_path: Path) -> No
 # Damage
 
 
-@pytest.mark.parametrize("kind", ["card", *KINDS])
+def flipped(content: bytes, place: float) -> bytes:
+    at = int(len(content) * place)
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+
+
+def turned_into_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
+    "empty": (lambda path: path.write_bytes(b""), "truncated or altered"),
+    "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-8]), "truncated or altered"),
+    "first bits": (lambda path: path.write_bytes(flipped(path.read_bytes(), 0.0)), "altered since it was written"),
+    "a bit inside": (lambda path: path.write_bytes(flipped(path.read_bytes(), 0.5)), "altered since it was written"),
+    "missing": (lambda path: path.unlink(), "missing"),
+    "a folder": (turned_into_a_folder, None),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_any_file_that_is_damaged(described: Path, damage: str, tmp_path: Path) -> None:
+    act, words = DAMAGES[damage]
+    for kind in (*KINDS, "attributes", "features"):
+        shutil.copytree(described, tmp_path / kind)
+        path = path_of(tmp_path / kind, kind)
+        act(path)
+        refused(tmp_path / kind, path, words)
+
+
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
-def test_truncated(folder: Path, kind: str, keep: float) -> None:
-    path = path_of(folder, kind)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * keep)])
+def test_a_truncated_card(folder: Path, keep: float) -> None:
+    path = folder / "model.json"
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
     refused(folder, path, "truncated or altered")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
-def test_a_flipped_bit(folder: Path, kind: str, place: float) -> None:
-    path = path_of(folder, kind)
-    content = bytearray(path.read_bytes())
-    content[int(len(content) * place)] ^= 4
-    path.write_bytes(content)
-    refused(folder, path, "altered since it was written")
-
-
-@pytest.mark.parametrize("place", np.linspace(0, 0.99, 12).tolist())
+@pytest.mark.parametrize("place", np.linspace(0, 0.99, 6).tolist())
 def test_a_flipped_bit_in_the_card(folder: Path, place: float) -> None:
     path = folder / "model.json"
     content = bytearray(path.read_bytes().rstrip())
@@ -203,21 +222,6 @@ def test_a_flipped_bit_in_the_card(folder: Path, place: float) -> None:
     path.write_bytes(altered)
     with pytest.raises(ModelFileError, match=re.escape(str(folder))):
         CFN.load(folder)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_missing(folder: Path, kind: str) -> None:
-    path = path_of(folder, kind)
-    path.unlink()
-    refused(folder, path, "missing")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_in_the_place_of_a_file(folder: Path, kind: str) -> None:
-    path = path_of(folder, kind)
-    path.unlink()
-    path.mkdir()
-    refused(folder, path)
 
 
 @pytest.mark.parametrize("kind", ["weights", "ratings"])
@@ -345,16 +349,24 @@ def test_no_model_there(tmp_path: Path) -> None:
 _SMALL: dict[str, dict[str, Any]] = {"cfn": QUICK, "als-wr": {"rank": 3, "iterations": 2}, "means": {}}
 
 
+@cache
+def changed_model(name: str) -> Recommender:
+    model = algorithm(name)(**_SMALL[name]).fit(cells(small_cells()))
+    return model.add_ratings(cells([(3, 77, 4.0), (99, 2, 2.0)]))
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> Callable[[str], Path]:
     def save(name: str) -> Path:
-        kind = algorithm(name)
-        model = kind(**_SMALL[name]).fit(cells(small_cells()))
-        model.add_ratings(cells([(3, 77, 4.0), (99, 2, 2.0)])).save(tmp_path / name)
-        assert type(Recommender.load(tmp_path / name)) is kind
+        changed_model(name).save(tmp_path / name)
         return tmp_path / name
 
     return save
+
+
+@pytest.mark.parametrize("name", _SMALL)
+def test_any_model_is_loaded_as_what_it_is(saved: Callable[[str], Path], name: str) -> None:
+    assert type(Recommender.load(saved(name))) is algorithm(name)
 
 
 RATINGS: dict[str, Change] = {
@@ -435,16 +447,20 @@ FILMS = pl.DataFrame(
 )
 
 
+@pytest.fixture(scope="module")
+def of_films() -> CFN:
+    """Trained with a table of films, one of them without a rating."""
+    return CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS)
+
+
 @pytest.fixture
-def described(tmp_path: Path) -> Path:
-    """The folder of a model that was trained with a table of films, one of them without a rating."""
-    folder = tmp_path / "described"
-    CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS).save(folder)
-    return folder
+def described(of_films: CFN, tmp_path: Path) -> Path:
+    of_films.save(tmp_path / "described")
+    return tmp_path / "described"
 
 
-def test_attributes_come_back_as_they_were(tmp_path: Path) -> None:
-    model = CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS)
+def test_attributes_come_back_as_they_were(described: Path, tmp_path: Path) -> None:
+    model = CFN.load(described)
     model.add_ratings(cells([(1, 500, 3.0)]))
     model.save(tmp_path / "a")
     loaded = CFN.load(tmp_path / "a")
@@ -465,19 +481,6 @@ def test_the_file_of_attributes_is_for_people(described: Path) -> None:
     frame = pl.read_parquet(path_of(described, "attributes"))
     assert frame.columns == ["number:year", "several:genres", "category:studio"]
     assert frame.height == pl.read_parquet(path_of(described, "items")).height
-
-
-@pytest.mark.parametrize("kind", ["attributes", "features"])
-def test_files_of_features_that_are_truncated_altered_or_missing(described: Path, kind: str) -> None:
-    path = path_of(described, kind)
-    content = path.read_bytes()
-    flipped = bytearray(content)
-    flipped[len(content) // 2] ^= 4
-    for written, words in ((content[:-8], "truncated or altered"), (bytes(flipped), "altered since it was written")):
-        path.write_bytes(written)
-        refused(described, path, words)
-    path.unlink()
-    refused(described, path, "missing")
 
 
 @pytest.mark.parametrize("other", ["users", "items", "weights"])
@@ -532,11 +535,11 @@ def test_drafts_of_a_killed_writer_are_removed(folder: Path, model: CFN) -> None
     assert len(names(folder)) == 6, names(folder)
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("failing", [1, 4, 6])
 def test_a_full_disk_leaves_the_old_model(
     folder: Path, model: CFN, other: CFN, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    """Whichever of the six files could not be written."""
+    """Whichever of the six files could not be written: the first, one between, the card."""
     real, count = files.replacing, 0
 
     def replacing(*arguments: Any) -> Any:

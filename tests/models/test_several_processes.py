@@ -23,7 +23,7 @@ from cofill.models.cfn.fit import FitResult, fit_matrix, validation_entries
 from cofill.models.cfn.gp import KernelParams
 from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
-from cofill.models.lists.item_weights import Penalties
+from cofill.models.lists.item_weights import FitOptions, Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
 from cofill.models.observed import KnownRatings
 from cofill.models.rng import Keys, Portion, draws_of
@@ -312,9 +312,8 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             feedback,
             Sides(SideFeatures(of_users[own]), SideFeatures(of_items)),
             Penalties(rank),
-            threads=1,
-            keys=KeysOfSides(keys.users[own], keys.items),
-            exchange=exchange,
+            FitOptions(threads=1, exchange=exchange),
+            KeysOfSides(keys.users[own], keys.items),
         )
         told = scorer.weights.target_codes(slice(None))
         return scorer.of_people(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])

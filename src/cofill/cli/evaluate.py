@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cofill.cluster.score import ModelOutline
     from cofill.data.ratings import Ratings, Scale
     from cofill.evaluation import Evaluation, MeasuredLists, RankingEvaluation
-    from cofill.evaluation.ranking import ListsBy
+    from cofill.models.lists.rules import By
     from cofill.models.recommender import Recommender
 
 _LENGTH = 10
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     if not rated:
         note("there are no ratings to compare predictions with: only lists are measured")
     result: Evaluation | None = None
-    rankings: Mapping[ListsBy, RankingEvaluation]
+    rankings: Mapping[By, RankingEvaluation]
     if isinstance(model, Recommender):
         seen = warn_of_data(model, test, left_out=lists)
         if errors:
@@ -161,7 +161,7 @@ def _outline(options: argparse.Namespace) -> "ModelOutline":
 
 def _on_cluster(
     model: "ModelOutline", test: "Ratings", options: argparse.Namespace, *, errors: bool, lists: bool
-) -> "tuple[int, Evaluation | None, Mapping[ListsBy, RankingEvaluation]]":
+) -> "tuple[int, Evaluation | None, Mapping[By, RankingEvaluation]]":
     from cofill.cluster.evaluate import ListQuestion, evaluate_on_cluster
     from cofill.workers import orderly_termination
 
@@ -188,13 +188,11 @@ def _check(options: argparse.Namespace, *, lists: bool, errors: bool) -> None:
         options.refuse("--group-by groups the errors of predicted ratings, which are not measured here; leave it out")
 
 
-def _rankings(
-    model: "Recommender", test: "Ratings", options: argparse.Namespace
-) -> "Mapping[ListsBy, RankingEvaluation]":
+def _rankings(model: "Recommender", test: "Ratings", options: argparse.Namespace) -> "Mapping[By, RankingEvaluation]":
     """The lists of every kind that the model makes."""
     measure = _measurement(model, test, options)
-    kinds: tuple[ListsBy, ...] = ("list", "rating") if model.rated else ("list",)
-    found: dict[ListsBy, RankingEvaluation] = {}
+    kinds: tuple[By, ...] = ("list", "rating") if model.rated else ("list",)
+    found: dict[By, RankingEvaluation] = {}
     with share_done("ranking", options.quiet) as report:
         for by in kinds:
             found[by] = measure(by=by, report=_part_of(report, len(found), len(kinds)))
@@ -249,7 +247,7 @@ def _print_ratings(result: "Evaluation", options: argparse.Namespace) -> None:
     )
 
 
-def _print_rankings(found: "Mapping[ListsBy, RankingEvaluation]", options: argparse.Namespace) -> None:
+def _print_rankings(found: "Mapping[By, RankingEvaluation]", options: argparse.Namespace) -> None:
     one = found["list"]
     rows: dict[str, MeasuredLists] = {str(by): lists for by, lists in found.items()}
     rows["popularity"] = one.popularity

@@ -20,9 +20,9 @@ from cofill.data.splits import random_split
 from cofill.errors import DataError, SettingsError
 from cofill.evaluation import Evaluation, evaluate, evaluate_ranking
 from cofill.evaluation.list_measures import CutOff
-from cofill.evaluation.ranking import ListsBy
 from cofill.evaluation.ratings import Cluster, RatingModel
 from cofill.models.cfn.model import CFN
+from cofill.models.lists.rules import By
 from cofill.models.results import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
@@ -230,10 +230,10 @@ class BestLists(Answers):
         self._rows = train.rows("user")
         self.scale = train.scale
 
-    def user_scores(self, users: Longs, *, by: ListsBy = "list") -> Floats:
+    def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
         return self._world.truth.best_scores(users, relevant=self._relevant).astype(np.float32)
 
-    def stranger_scores(self, *, by: ListsBy = "list") -> Floats:
+    def stranger_scores(self, *, by: By = "list") -> Floats:
         return self.item_counts().astype(np.float32)
 
     def known_items(self, user: int) -> Ints:

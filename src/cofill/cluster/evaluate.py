@@ -17,22 +17,24 @@ from cofill.cluster.score import Division, ModelOutline, ModelParts, Range, Repo
 from cofill.cluster.session import Workplace, workplace
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
-from cofill.evaluation.newcomers import FoldIn, Newcomers, check_new
-from cofill.evaluation.popularity_groups import popularity_groups
+from cofill.evaluation.list_measures import Relevant, item_indices, relevant_ratings
 from cofill.evaluation.ranking import (
     CUTOFFS,
-    ListsBy,
+    Newcomers,
     People,
     RankingEvaluation,
     Tallies,
     TrainedUsers,
     asked_at,
+    check_new,
     check_test,
     first_times,
     known_entries,
+    told_entries,
+    told_ratings,
 )
-from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
-from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
+from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, popularity_groups, predict_pairs
+from cofill.models.lists.rules import By
 from cofill.workers import Work
 
 _CHUNK = 256  # people who are scored at once
@@ -42,7 +44,7 @@ _CHUNK = 256  # people who are scored at once
 class ListQuestion:
     """Which lists are measured, and how."""
 
-    kinds: Sequence[ListsBy] = ("list",)
+    kinds: Sequence[By] = ("list",)
     n: int = 10
     cutoffs: Sequence[int] = CUTOFFS
     relevant: float | None = None
@@ -57,7 +59,7 @@ class Evaluated:
     trained_on: int
     """Test ratings that the model was trained on."""
     ratings: Evaluation | None
-    rankings: Mapping[ListsBy, RankingEvaluation]
+    rankings: Mapping[By, RankingEvaluation]
 
 
 def evaluate_on_cluster(
@@ -77,7 +79,7 @@ def evaluate_on_cluster(
     shares = (0.5, 0.5) if lists is not None else (1.0, 0.0)
     with workplace(division.address) as place:
         found = _counted(outline, test, place, division, errors, _part(report, 0.0, shares[0]))
-        rankings: Mapping[ListsBy, RankingEvaluation] = {}
+        rankings: Mapping[By, RankingEvaluation] = {}
         if lists is not None:
             rankings = _ranked(outline, test, found, lists, place, division, _part(report, *shares))
     measured = None
@@ -167,7 +169,7 @@ def begin_counting(work: Work, shared: bytes) -> Callable[[Any], Any]:
             "by_user": model.user_counts()[own.first - offset : own.last - offset],
             "by_item": model.item_counts(),
             "known": int(model.predictor.known.contains(users, items).sum()),
-            "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items, _CHUNK),
+            "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items),
         }
         if task["predict"]:
             report = _part(work.report, 0.1, 0.9)
@@ -193,14 +195,13 @@ def _ranked(
     place: Workplace,
     division: Division,
     report: Report | None,
-) -> Mapping[ListsBy, RankingEvaluation]:
+) -> Mapping[By, RankingEvaluation]:
     told = None
     if lists.fold_in is not None:
         check_new(outline.scale, found.users.astype(np.int32), found.by_user, lists.fold_in, test)
-        told = FoldIn.of(outline, lists.fold_in, test)
-    wanted = relevant_ratings(
-        outline, test, found.did if told is None else told.contains(outline, test), lists.relevant
-    )
+        told = told_ratings(outline, lists.fold_in, test)
+    known = found.did if told is None else told_entries(told, outline, test)
+    wanted = relevant_ratings(outline, test, known, lists.relevant)
     lengths = (lists.n, *lists.cutoffs)
     training_users = int((found.by_user > 0).sum())
     tallies = {by: Tallies.of(wanted, found.by_item, training_users, lengths) for by in lists.kinds}
@@ -220,7 +221,6 @@ def _ranked(
             "first": None if first is None else first[places],
             "wanted": _some_of(wanted, places),
             "told": None if told is None else told.take(wanted.people[places]),
-            "ids": [test.users.id(person) for person in wanted.people[places].tolist()],
             "kinds": tuple(lists.kinds),
             "lengths": lengths,
             "training_users": training_users,
@@ -248,16 +248,16 @@ def begin_ranking(work: Work, shared: bytes) -> Callable[[Any], Any]:
     parts = ModelParts()
     counts = np.frombuffer(shared, np.int64)
 
-    def do(task: Mapping[str, Any]) -> dict[ListsBy, Any]:
+    def do(task: Mapping[str, Any]) -> dict[By, Any]:
         model, offset = parts.held_for(task, people_asked(task["people"]))
         users, kinds, told = _local(task["people"], offset), task["kinds"], task["told"]
-        result: dict[ListsBy, Any] = {}
+        result: dict[By, Any] = {}
         for number, by in enumerate(kinds):
             people: People
             if told is None:
                 people = TrainedUsers(model, users, by, asked_at(model, users, task["first"]))
             else:
-                people = Newcomers(model, told, task["ids"], by)
+                people = Newcomers(model, told, by)
             tallies = Tallies.of(task["wanted"], counts, task["training_users"], task["lengths"])
             tallies.take(model, people, _CHUNK, _part(work.report, number / len(kinds), 1 / len(kinds)))
             result[by] = (tallies.ours.arrays(), tallies.popular.arrays())

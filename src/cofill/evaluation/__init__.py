@@ -3,9 +3,8 @@
 from cofill.evaluation.cross_validation import CrossValidation, Fold, cross_validate
 from cofill.evaluation.intervals import Interval, PairedComparison, PairedRatio, paired, paired_ratio
 from cofill.evaluation.list_measures import CutOff, ListCluster, MeasuredLists, Slots
-from cofill.evaluation.newcomers import evaluate_newcomers
 from cofill.evaluation.next_items import evaluate_next
-from cofill.evaluation.ranking import RankingEvaluation, evaluate_ranking
+from cofill.evaluation.ranking import RankingEvaluation, evaluate_newcomers, evaluate_ranking
 from cofill.evaluation.ratings import Cluster, Evaluation, UserCluster, evaluate
 
 __all__ = [

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from cofill.arrays import Ints
 from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings
 from cofill.data.splits import k_folds
-from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.intervals import Interval, PairedComparison, paired
 from cofill.evaluation.ranking import RankingEvaluation, RankingModel, evaluate_ranking
@@ -176,12 +174,7 @@ def _fingerprint(ratings: Ratings) -> str:
     digest = hashlib.sha256(json.dumps(list(ratings.scale)).encode())
     for vocabulary, index in ((ratings.users, ratings.user_index), (ratings.items, ratings.item_index)):
         present, numbered = np.unique(index, return_inverse=True)
-        digest.update(json.dumps(_ids(vocabulary, present)).encode())
+        digest.update(json.dumps(vocabulary.array()[present].tolist()).encode())
         digest.update(numbered.astype("<i4").tobytes())
     digest.update(ratings.values.astype("<f4").tobytes())
     return digest.hexdigest()
-
-
-def _ids(vocabulary: Vocabulary, present: Ints) -> list[Any]:
-    ids: list[Any] = vocabulary.array()[present].tolist()
-    return ids

@@ -1,6 +1,8 @@
 """Ranking measures of the first n items of many rankings at once, at several cut-offs n in one pass.
 
-For one user, with the relevant items of `relevance` and their gains:
+Of ratings, those from a threshold on are relevant, by default the upper quarter of the scale (4 of 1 to 5), and their
+gain is the rating less the lowest of the scale. Of interactions all are relevant, with gain 1 (binary relevance). What
+was not rated counts as not relevant. For one user:
 
 precision       relevant items in the list, divided by n
 recall          relevant items in the list, divided by all that are relevant
@@ -14,28 +16,120 @@ These are means over users. Over all lists together:
 
 coverage        the share of the model's items that are in at least one list
 novelty         the mean of -log2(share of the training users who rated the item) over the places of a list, then over
-                users; an item that nobody rated counts as if one user had
+                users; an item without a rating counts as if it had one
 clusters        recall by popularity: of the relevant ratings in each group of items, the share that the lists contain
 slots           the shares of the places that go to items with no, 1 to 5, and more training ratings
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Doubles, Floats, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.intervals import PairedRatio, paired_ratio
-from cofill.evaluation.popularity_groups import PopularityGroups
-from cofill.evaluation.relevance import Relevant
+from cofill.evaluation.ratings import Group, PopularityGroups
+from cofill.models.lists.rules import best_of_rows
 
 FEW = 5
 """Training ratings up to which an item counts as hardly rated."""
 
+RELEVANT_SHARE = 0.75
+"""Where on the scale, from its lowest to its highest rating, relevance begins by default."""
+
 _OF_USERS = ("ndcg", "precision", "recall", "recall_capped", "f1", "novelty")
+
+
+# What is relevant
+
+
+class KnowsItems(Protocol):
+    """What must be known of a model to say which items its lists could contain."""
+
+    items: Vocabulary
+
+    @property
+    def scale(self) -> Scale: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Relevant:
+    """The relevant test ratings that the model does not know, person by person."""
+
+    threshold: float | None
+    """The least rating that is relevant; None where every interaction is."""
+    people: Longs
+    """(people,): who has a relevant rating, as an index of the test part's users, ascending."""
+    ends: Longs
+    """(people + 1,): person i owns the entries from ends[i] to ends[i + 1]."""
+    items: Ints
+    """(entries,): indices in the model; -1 is an item that it does not know."""
+    gains: Doubles
+    """(entries,): all above 0."""
+    left_out: int
+    """Test ratings that the model knows, relevant or not."""
+
+    def counts(self) -> Longs:
+        """(people,): how many relevant items each has."""
+        return np.diff(self.ends)
+
+
+def item_indices(model: KnowsItems, ratings: Ratings) -> Ints:
+    """(n,): the model's index of the item of each rating; -1 where it does not know it."""
+    return model.items.find(ratings.items.ids)[ratings.item_index]
+
+
+def relevant_ratings(model: KnowsItems, test: Ratings, known: Bools, least: float | None = None) -> Relevant:
+    """What is relevant in a test part; `known` (n,) are the ratings that the model has seen, which do not count."""
+    threshold = _threshold(test, least, model.scale)
+    left_out = int(known.sum())
+    if left_out == len(test):
+        raise DataError(
+            f"the model was trained on all of these {len(test):,} ratings, so there is nothing left to find; "
+            f"cut the data with `cofill split` first, and train on the other part"
+        )
+    chosen = ~known
+    if threshold is not None:
+        chosen &= test.values >= np.float32(threshold)  # as ratings are kept: 3.3 in 32 bits is less than in 64
+    if not chosen.any():
+        highest = test.values[~known].max()
+        raise DataError(
+            f"none of the {len(test) - left_out:,} test ratings is relevant: the highest is {highest:g}, "
+            f"and relevant begins at {threshold:g}; give a lower one"
+        )
+    people, counts = np.unique(test.user_index[chosen], return_counts=True)
+    values = test.values[chosen].astype(np.float64)
+    return Relevant(
+        threshold=threshold,
+        people=people.astype(np.int64),
+        ends=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        items=item_indices(model, test)[chosen],
+        gains=np.ones(len(values)) if threshold is None else values - model.scale.low,
+        left_out=left_out,
+    )
+
+
+def _threshold(test: Ratings, relevant: float | None, scale: Scale) -> float | None:
+    if not getattr(test, "rated", True):
+        if relevant is not None:
+            raise DataError(f"relevant={relevant:g} is for ratings, and of interactions all are relevant; leave it out")
+        return None
+    low, high = scale
+    if relevant is None:
+        return low + RELEVANT_SHARE * (high - low)
+    if not np.float32(low) < np.float32(relevant) <= np.float32(high):  # as ratings are kept
+        raise DataError(
+            f"relevant={relevant:g} must be above the lowest rating, {low:g}, and at most the highest, {high:g}"
+        )
+    return float(relevant)
+
+
+# What is measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +147,11 @@ class CutOff:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListCluster:
-    """Items with about the same number of training ratings, and what was found of them."""
+class ListCluster(Group):
+    """Items with about the same number of training ratings, their relevant ratings, and what was found of these."""
 
-    share_from: float
-    share_to: float
     items: int
-    most_training_ratings: int
-    ratings: int  # relevant ones
-    found: int  # of these
+    found: int
     recall: float | None  # None where nothing is relevant
 
 
@@ -201,17 +291,10 @@ class Tally:
     def _clusters(self, groups: PopularityGroups) -> Iterator[ListCluster]:
         relevant = np.bincount(groups.group_of[self._relevant.items], minlength=len(groups.members))
         for number, members in enumerate(groups.members):
-            share_from, share_to = groups.share(number)
             ratings, found = int(relevant[number]), int(self._found[members].sum())
-            yield ListCluster(
-                share_from=share_from,
-                share_to=share_to,
-                items=len(members),
-                most_training_ratings=int(self._counts[members].max(initial=0)),
-                ratings=ratings,
-                found=found,
-                recall=found / ratings if ratings else None,
-            )
+            recall = found / ratings if ratings else None
+            about = groups.about(number, self._counts)
+            yield ListCluster(items=len(members), ratings=ratings, found=found, recall=recall, **about)
 
 
 class _Block:
@@ -276,23 +359,3 @@ class _Block:
             before = (scores == limit) & (np.arange(scores.shape[1]) < first[rows, None])
             ranks[rows] = 1 + (scores > limit).sum(axis=1) + before.sum(axis=1)
         return 1.0 / ranks
-
-
-def best_of_rows(scores: Floats, n: int) -> Longs:
-    """(rows, n): indices of the n greatest of each row, best first, the lower index first among equals; -1 for -inf."""
-    rows, items = scores.shape
-    if n < items:
-        limit = np.partition(scores, items - n, axis=1)[:, items - n, None]
-        chosen = scores >= limit
-        for row in np.flatnonzero(chosen.sum(axis=1) > n).tolist():  # several share the last place
-            tied = np.flatnonzero(scores[row] == limit[row])
-            above = np.count_nonzero(scores[row] > limit[row])
-            chosen[row, tied[n - above :]] = False
-        candidates = np.flatnonzero(chosen).reshape(rows, n) % items
-    else:
-        candidates = np.broadcast_to(np.arange(items), (rows, items))
-    values = np.take_along_axis(scores, candidates, axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    best = np.take_along_axis(candidates, order, axis=1)
-    best[np.take_along_axis(values, order, axis=1) == -np.inf] = -1
-    return best

@@ -17,17 +17,17 @@ import numpy as np
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
+from cofill.evaluation.list_measures import Relevant, item_indices
 from cofill.evaluation.ranking import (
     CUTOFFS,
+    People,
     RankingEvaluation,
     TrainedUsers,
     check_test,
     first_times,
     known_entries,
     measured,
-    pairs_of,
 )
-from cofill.evaluation.relevance import Relevant, item_indices
 
 if TYPE_CHECKING:
     from cofill.models.recommender import Recommender
@@ -58,7 +58,7 @@ def evaluate_next(
     if question not in ("next", "all", "last"):
         raise DataError(f"there is no question {question!r}", "use 'next', 'all' or 'last'")
     users = model.users.find(test.users.ids).astype(np.int64)
-    known = known_entries(model, users, test.user_index, item_indices(model, test), chunk)
+    known = known_entries(model, users, test.user_index, item_indices(model, test))
     left = test.select(~known)
     chosen = _chosen(left, question, model, users)
     if not chosen.any():
@@ -75,12 +75,10 @@ def evaluate_next(
     )
     at = first_times(asked, wanted.people)
     assert at is not None
+    told: People = TrainedUsers(model, users[people], "list", {"at": at} if model.follows_order else {})
     if question == "last":
-        told: Any = _Histories(model, left.select(~chosen), people.astype(np.int64), users, at)
-    else:
-        told = TrainedUsers(model, users[people], "list", {"at": at} if model.follows_order else None)
-    options: dict[str, Any] = {"lengths": (n, *cutoffs), "by": "list", "chunk": chunk, "report": report}
-    return measured(model, asked, wanted, told, **options)
+        told = _Histories(model, left.select(~chosen), wanted.people, users, at)
+    return measured(model, asked, wanted, told, lengths=(n, *cutoffs), by="list", chunk=chunk, report=report)
 
 
 def _chosen(test: Ratings, question: Question, model: "Recommender", users: Longs) -> Bools:
@@ -98,50 +96,40 @@ def _chosen(test: Ratings, question: Question, model: "Recommender", users: Long
     return returning & (place == 0) if question == "next" else returning
 
 
-class _Histories:
+class _Histories(People):
     """Users by all that they did before the last thing, in training and after it."""
 
     def __init__(self, model: "Recommender", earlier: Ratings, people: Longs, users: Longs, at: Doubles) -> None:
         """`earlier` is what they did after the training; `users` are the model's indices of its users."""
         self._model, self._people, self._users, self._at = model, people, users, at
         sequence = earlier.sequence()
-        self._earlier = item_indices(model, earlier)[sequence], earlier.values[sequence]
         assert earlier.times is not None
-        self._times = earlier.times[sequence].astype(np.float64)
+        times = earlier.times[sequence].astype(np.float64)
+        self._earlier = item_indices(model, earlier)[sequence], earlier.values[sequence], times
         self._ends = np.searchsorted(earlier.user_index[sequence], np.arange(len(earlier.users) + 1))
 
     def _of(self, place: int) -> tuple[Ints, Floats, Doubles]:
         """Items, ratings and times of one user, in their order."""
         person = int(self._people[place])
-        own = slice(self._ends[person], self._ends[person + 1])
-        items, values, times = self._earlier[0][own], self._earlier[1][own], self._times[own]
-        user = int(self._users[person])
+        user, own = int(self._users[person]), slice(*self._ends[person : person + 2])
+        items, values, times = self._earlier
+        items, values, times = items[own], values[own], times[own]
         if user >= 0:
-            before = self._before(user)
+            before = self._model.sequence(user)
             items, values = np.concatenate([before[0], items]), np.concatenate([before[1], values])
             times = np.concatenate([before[2], times])
         seen = items >= 0
         return items[seen], values[seen], times[seen]
 
-    def _before(self, user: int) -> tuple[Ints, Floats, Doubles]:
-        if self._model.follows_order:
-            return self._model.sequence(user)
-        items, values = self._model.predictor.known.row(user)
-        return items, values, np.zeros(len(items))
-
     def scores(self, first: int, last: int) -> Floats:
         found = []
         for place in range(first, last):
             items, values, times = self._of(place)
-            at = float(self._at[place])
-            found.append(self._model.new_user_scores(items, values, times=times, at=at))
+            found.append(self._model.new_user_scores(items, values, times=times, at=float(self._at[place])))
         return np.array(found)[:, : len(self._model.items)]
 
-    def known(self, first: int, last: int) -> tuple[Longs, Longs]:
-        return pairs_of([self._of(place)[0] for place in range(first, last)])
-
-    def name(self, place: int) -> str:
-        return f"user number {int(self._people[place])} of the test part"
+    def known(self, place: int) -> Ints:
+        return self._of(place)[0]
 
 
 BESIDE = ("popularity", "recent-popularity", "markov", "ease", "lists")

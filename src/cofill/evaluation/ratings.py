@@ -2,7 +2,7 @@
 often prediction intervals hold the rating.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,13 +13,13 @@ from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings, refuse_unread
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
-from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
 
 if TYPE_CHECKING:
     import polars as pl
 
-Counts = Longs
+    from cofill.models.results import Predicted
 
+CLUSTERS = 5
 _PAIRS_AT_ONCE = 50_000
 _MEASURED = ("ratings", "rmse", "mae", "within_interval")
 
@@ -35,49 +35,42 @@ class RatingModel(Protocol):
     def item_counts(self) -> Longs: ...
 
 
-class Ends(Protocol):
-    """Predictions and their intervals, all (n,)."""
-
-    @property
-    def ratings(self) -> Floats: ...
-    @property
-    def low(self) -> Floats: ...
-    @property
-    def high(self) -> Floats: ...
-
-
 @runtime_checkable
 class IntervalModel(Protocol):
     """The interface of a model whose prediction intervals are measured, too."""
 
     @property
     def has_intervals(self) -> bool: ...
-    def predict_intervals(self, users: Ints, items: Ints) -> Ends: ...
+    def predict_intervals(self, users: Ints, items: Ints) -> "Predicted": ...
     def quickest_order(self, users: Ints, items: Ints) -> Longs: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Group:
+class Group:
     """Items or users with about the same number of training ratings."""
 
     share_from: float
     share_to: float
     most_training_ratings: int
     ratings: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RatingGroup(Group):
     rmse: float | None  # None where no test rating falls into it
     mae: float | None
     within_interval: float | None = None  # share of the ratings; None where there are no intervals
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster(_Group):
+class Cluster(_RatingGroup):
     """A group of items with about the same number of training ratings."""
 
     items: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserCluster(_Group):
+class UserCluster(_RatingGroup):
     """A group of users with about the same number of training ratings."""
 
     users: int
@@ -191,18 +184,17 @@ def measured(model: RatingModel, test: Ratings, predictions: Predictions) -> Eva
 
 
 def measured_pairs(
-    users: Ints, items: Ints, given: Floats, predictions: Predictions, by_user: Counts, by_item: Counts
+    users: Ints, items: Ints, given: Floats, predictions: Predictions, by_user: Longs, by_item: Longs
 ) -> Evaluation:
     """The same for pairs given by index, -1 if unknown; `by_user` and `by_item` count training ratings."""
-    found = _Measured(predictions.ratings.astype(np.float64) - given, predictions.within)
+    errors, within = predictions.ratings.astype(np.float64) - given, predictions.within
     return Evaluation(
-        rmse=_rmse(found.errors),
-        mae=_mae(found.errors),
-        ratings=len(given),
+        **_measures(errors, within),
         cold=int((_is_cold(users, by_user) | _is_cold(items, by_item)).sum()),
-        clusters=[Cluster(items=size, **group) for size, group in _by_popularity(found, items, by_item)],
-        user_clusters=[UserCluster(users=size, **group) for size, group in _by_popularity(found, users, by_user)],
-        within_interval=None if found.within is None else float(found.within.mean()),
+        clusters=[Cluster(items=size, **group) for size, group in _by_popularity(errors, within, items, by_item)],
+        user_clusters=[
+            UserCluster(users=size, **group) for size, group in _by_popularity(errors, within, users, by_user)
+        ],
     )
 
 
@@ -211,30 +203,26 @@ def _indices(model: RatingModel, test: Ratings) -> tuple[Ints, Ints]:
     return model.users.find(test.users.ids)[test.user_index], model.items.find(test.items.ids)[test.item_index]
 
 
-class _Measured(NamedTuple):
-    errors: Doubles
-    within: Bools | None
+def _measures(errors: Doubles, within: Bools | None) -> dict[str, Any]:
+    if not len(errors):
+        return {"ratings": 0, "rmse": None, "mae": None, "within_interval": None}
+    return {
+        "ratings": len(errors),
+        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "mae": float(np.abs(errors).mean()),
+        "within_interval": None if within is None else float(within.mean()),
+    }
 
 
-def _by_popularity(found: _Measured, members: Ints, counts: Longs) -> list[tuple[int, dict[str, Any]]]:
+def _by_popularity(
+    errors: Doubles, within: Bools | None, members: Ints, counts: Longs
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Measures in the groups of `popularity_groups`: (size of the group, its measures)."""
-    groups, group_of = popularity_groups(counts, members)
-    measured = []
-    for number, group in enumerate(groups):
-        inside = group_of[members] == number
-        errors = found.errors[inside]
-        share_from, share_to = PopularityGroups.share(number)
-        measures = {
-            "share_from": share_from,
-            "share_to": share_to,
-            "most_training_ratings": int(counts[group].max(initial=0)),
-            "ratings": len(errors),
-            "rmse": _rmse(errors) if len(errors) else None,
-            "mae": _mae(errors) if len(errors) else None,
-            "within_interval": None if found.within is None or not len(errors) else float(found.within[inside].mean()),
-        }
-        measured.append((len(group), measures))
-    return measured
+    groups = popularity_groups(counts, members)
+    for number, group in enumerate(groups.members):
+        inside = groups.group_of[members] == number
+        measures = _measures(errors[inside], None if within is None else within[inside])
+        yield len(group), groups.about(number, counts) | measures
 
 
 def _is_cold(indices: Ints, counts: Longs) -> Bools:
@@ -242,9 +230,41 @@ def _is_cold(indices: Ints, counts: Longs) -> Bools:
     return cold
 
 
-def _rmse(errors: Doubles) -> float:
-    return float(np.sqrt(np.mean(errors**2)))
+# Groups by popularity
 
 
-def _mae(errors: Doubles) -> float:
-    return float(np.abs(errors).mean())
+class PopularityGroups(NamedTuple):
+    """Items, or users, in five groups of equal size by the number of their training ratings, as in the paper.
+
+    From the least to the most rated.
+    """
+
+    members: list[Longs]
+    """Of each group."""
+    group_of: Longs
+    """(members + 1,): the last entry, which index -1 finds, is that of one the model has never heard of: group 0."""
+
+    def about(self, number: int, counts: Longs) -> dict[str, Any]:
+        """Where a group begins and ends, as shares of all members, and the most training ratings in it."""
+        most = int(counts[self.members[number]].max(initial=0))
+        return {
+            "share_from": number / CLUSTERS,
+            "share_to": (number + 1) / CLUSTERS,
+            "most_training_ratings": most,
+        }
+
+
+def popularity_groups(counts: Longs, tested: Ints) -> PopularityGroups:
+    """Groups by training ratings (members,); `tested` are the members of the test ratings, -1 if unknown.
+
+    Members that have a rating neither in training nor in the test do not count: a model may know them by their
+    features. A member that the model has never heard of has no training rating: it belongs to the first group.
+    """
+    rated = counts > 0
+    rated[tested[tested >= 0]] = True
+    order = np.argsort(counts, kind="stable")
+    groups = np.array_split(order[rated[order]], CLUSTERS)
+    group_of = np.zeros(len(counts) + 1, np.int64)
+    for number, group in enumerate(groups):
+        group_of[group] = number
+    return PopularityGroups(groups, group_of)

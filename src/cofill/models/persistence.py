@@ -63,8 +63,7 @@ from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.interrupts import unfinished
 from cofill.models import algorithm
-from cofill.models.lists.feedback import GradedRatings
-from cofill.models.lists.sequences import Sequences
+from cofill.models.lists.feedback import GradedRatings, Sequences
 from cofill.models.observed import Arrays as Arrays
 from cofill.models.observed import known_from
 from cofill.models.results import EpochRecord, ItemPlaces

@@ -24,13 +24,20 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
-from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, joined, time_decay
-from cofill.models.lists.gram import Done
-from cofill.models.lists.item_weights import Penalties
+from cofill.models.lists.feedback import (
+    HIGHEST_WEIGHT,
+    Feedback,
+    GradedRatings,
+    Grades,
+    Recency,
+    Sequences,
+    joined,
+    time_decay,
+)
+from cofill.models.lists.item_weights import FitOptions, Penalties
 from cofill.models.lists.next import NextScorer, fit_scorer
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
-from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, SequentialScorer, Sides
-from cofill.models.lists.sequences import Recency, Sequences
+from cofill.models.lists.scorer import About, KeysOfSides, ListScorer, Sides
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays, PartInfo, read_model, save
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
@@ -52,7 +59,7 @@ from cofill.models.results import (
     placed,
     users_asked,
 )
-from cofill.progress import Progress, Step, unseen
+from cofill.progress import Done, Progress, Step, unseen
 from cofill.threads import on_all_cores
 
 # A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
@@ -175,18 +182,30 @@ class Recommender(ABC):
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """What scores items for lists, from what users did; an algorithm that ranks in its own way has another."""
+        return self._linear_scorer(feedback, done)
+
+    def _linear_scorer(
+        self,
+        feedback: Feedback,
+        done: Done,
+        *,
+        sides: Sides | None = None,
+        keys: KeysOfSides | None = None,
+        exchange: Exchange = ALONE,
+    ) -> ListScorer:
+        """With the features and keys of this model's users and items, unless others are given. Other processes may
+        have other users; all of them come to the same weights.
+        """
         own = self._list_settings
         if own.list_goal == "next" and feedback.sequences is None:
             raise DataError("list_goal 'next' needs the order of what people did; there are no times", "leave it out")
         scorer, choice = fit_scorer(
             feedback,
-            self._sides,
+            sides or self._sides,
             Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity),
-            keys=KeysOfSides(self.users.keys(), self.items.keys()),
-            goal=own.list_goal,
-            seed=own.seed,
-            threads=getattr(self._settings, "threads", 0),
-            done=done,
+            FitOptions(own.seed, getattr(self._settings, "threads", 0), done, exchange),
+            keys or KeysOfSides(self.users.keys(), self.items.keys()),
+            own.list_goal,
         )
         if choice is not None:
             self.data_summary["lists"] = str(choice)
@@ -272,34 +291,10 @@ class Recommender(ABC):
         feedback = self._feedback(decay, beside)
         feedback.sequences = Sequences.of(data.ratings, more)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
-        if not isinstance(self._scorer, SequentialScorer):
+        if not self._scorer.follows_order:
             feedback.sequences = None
         self.trained = datetime.now(UTC)
         return self
-
-    def _linear_scorer(
-        self,
-        feedback: Feedback,
-        done: Done,
-        *,
-        sides: Sides | None = None,
-        keys: KeysOfSides | None = None,
-        exchange: Exchange = ALONE,
-    ) -> LinearScorer:
-        """With the features and keys of this model's users and items, unless others are given. Other processes may
-        have other users; all of them come to the same weights.
-        """
-        own = self._list_settings
-        return LinearScorer.fit(
-            feedback,
-            sides or self._sides,
-            Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity),
-            seed=own.seed,
-            threads=getattr(self._settings, "threads", 0),
-            done=done,
-            keys=keys or KeysOfSides(self.users.keys(), self.items.keys()),
-            exchange=exchange,
-        )
 
     @property
     def _sides(self) -> Sides:
@@ -546,7 +541,7 @@ class Recommender(ABC):
     @property
     def follows_order(self) -> bool:
         """Whether its lists look at the order and the time of what users did."""
-        return isinstance(self.scorer, SequentialScorer)
+        return self.scorer.follows_order
 
     def user_scores(
         self, users: Longs, *, by: By = "list", at: Doubles | None = None, goal: Goal | None = None
@@ -579,14 +574,15 @@ class Recommender(ABC):
 
     def latest_times(self, users: Longs) -> Doubles:
         """(n,): when users, given by index, last did something; -infinity if they did nothing, or are unknown (-1)."""
-        assert isinstance(self.scorer, SequentialScorer)
-        return self.scorer.sequences.latest(users)
+        assert self.scorer.feedback.sequences is not None
+        return self.scorer.feedback.sequences.latest(users)
 
     def sequence(self, user: int) -> tuple[Ints, Floats, Doubles]:
-        """Items, ratings and times of what a user, given by index, did, in its order; of a model that follows it."""
-        assert isinstance(self.scorer, SequentialScorer)
-        items, ratings = self.predictor.known.row(user)
-        order, times = self.scorer.sequences.order_of(user, items)
+        """Items, ratings and times of what a user, given by index, did, in its order if the model follows it."""
+        (items, ratings), sequences = self.predictor.known.row(user), self.scorer.feedback.sequences
+        if sequences is None:
+            return items, ratings, np.zeros(len(items))
+        order, times = sequences.order_of(user, items)
         return items[order], ratings[order], times[order]
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
@@ -598,11 +594,7 @@ class Recommender(ABC):
         if by == "rating":
             return self._lower_bound(self.predictor.of(given))
         about = None if given.features is None else About(given.features[None], np.ones(1, np.bool_))
-        done = self._done_by(given)
-        if isinstance(self.scorer, SequentialScorer) and goal != "any":
-            alone: Floats = self.scorer.of_histories(joined([done], len(self.items)), self._recency(given), about)[0]
-            return alone
-        return self.scorer.one(*done, about)
+        return self.scorer.one(*self._done_by(given), about, None if goal == "any" else self._recency(given))
 
     def _scores_of_users(self, users: Longs, by: By, at: Doubles | None = None, goal: Goal | None = None) -> Floats:
         """(n, items): the same for some users, given by index, at these times (n,), the latest known by default."""
@@ -610,15 +602,15 @@ class Recommender(ABC):
             return self._lower_bound(self.predictor.users(users))
         of_users = self.predictor.user_features
         about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
-        done = self.scorer.feedback.rows(users)
-        if isinstance(self.scorer, SequentialScorer) and goal != "any":
-            return self.scorer.of_histories(done, self.scorer.sequences.recency(users, done, at), about)
-        return self.scorer.of_people(done, about)
+        done, sequences = self.scorer.feedback.rows(users), self.scorer.feedback.sequences
+        recent = None if sequences is None or goal == "any" else sequences.recency(users, done, at)
+        return self.scorer.of_people(done, about, recent)
 
-    def _recency(self, given: Given) -> Recency:
-        """In which order and when a user did what `_done_by` has."""
-        assert isinstance(self.scorer, SequentialScorer)
-        sequences = self.scorer.sequences
+    def _recency(self, given: Given) -> Recency | None:
+        """In which order and when a user did what `_done_by` has; None where lists do not follow that."""
+        sequences = self.scorer.feedback.sequences
+        if sequences is None:
+            return None
         if given.number < 0:
             places = np.arange(len(given.others)) if given.places is None else given.places
             return sequences.of_new_user(places, given.times, given.at)
@@ -827,14 +819,14 @@ class Recommender(ABC):
         columns: list[tuple[str, int]] = []
         if given.features is not None:
             columns = [column for source in self._learned("user").sources for column in source.widths()]
-        done, shares = self._shares(given._replace(widths=tuple(width for _, width in columns)), asked, by)
-        value, base = (
-            (self._scores(one, by) if by == "list" else self.predictor.of(one))[asked] for one in (given, STRANGER)
-        )
+        given = given._replace(widths=tuple(width for _, width in columns))
         groups: list[dict[str, float] | None] = [None] * len(asked)
-        if by == "list" and isinstance(self.scorer, SequentialScorer):
-            base, shares, groups = self._in_order(given, shares, asked)
-        clipped = value if by == "list" else self._clipped(value)
+        if by == "list":
+            value = clipped = self._scores(given, by)[asked]
+            done, base, shares, groups = self._list_shares(given, asked)
+        else:
+            value, base = self.predictor.of(given)[asked], self.predictor.of(STRANGER)[asked]
+            clipped, done, shares = self._clipped(value), given, self.predictor.user_shares(given, asked)
         radius = self.predictor.radius_at(given, asked, clipped) if with_interval and by == "rating" else None
         ends = [(None, None)] * len(asked)
         if radius is not None:
@@ -869,33 +861,25 @@ class Recommender(ABC):
             )
         return found
 
-    def _in_order(
-        self, given: Given, shares: Shares, asked: Ints
-    ) -> tuple[Floats, Shares, list[dict[str, float] | None]]:
-        """The base, the shares and the groups of scores that follow order and time."""
-        assert isinstance(self.scorer, SequentialScorer)
-        parts = self.scorer.parts_of(*self._done_by(given), self._recency(given), asked)
-        features = shares.features * parts.features
-        history = parts.constant + parts.history.sum(1) + features.sum(1)
-        found = zip(parts.trend.tolist(), history.tolist(), parts.order.sum(1).tolist(), strict=True)
-        groups: list[dict[str, float] | None] = [
-            {"trend": trend, "history": own, "order": order} for trend, own, order in found
-        ]
-        base: Floats = (parts.trend + parts.constant).astype(np.float32)
-        return base, Shares(parts.history + parts.order, features), groups
-
-    def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
-        """What a user did, and how far each of it and their features move the scores or ratings of items."""
-        if by == "rating":
-            return given, self.predictor.user_shares(given, asked)
+    def _list_shares(self, given: Given, asked: Ints) -> tuple[Given, Floats, Shares, list[dict[str, float] | None]]:
+        """What a user did, the scores of items for an unknown user, and how far each of it and their features move
+        these; where lists follow order and time, also the groups that add up to a score.
+        """
         items, grades = self._done_by(given)
-        of_features = np.zeros((len(asked), 0))
+        parts = self.scorer.parts_of(items, grades, asked, self._recency(given))
+        features = np.zeros((len(asked), 0))
         if given.features is not None:
-            of_features = self.scorer.feature_shares(len(items), given.features, given.widths, asked)
+            features = self.scorer.feature_shares(len(items), given.features, given.widths, asked) * parts.features
+        groups: list[dict[str, float] | None] = [None] * len(asked)
+        if self.follows_order:
+            history = parts.constant + parts.history.sum(1) + features.sum(1)
+            found = zip(parts.trend.tolist(), history.tolist(), parts.order.sum(1).tolist(), strict=True)
+            groups = [{"trend": trend, "history": own, "order": order} for trend, own, order in found]
         rated = dict(zip(given.others.tolist(), given.ratings.tolist(), strict=True))
         ratings = np.array([rated.get(item, np.nan) for item in items.tolist()], np.float32)
-        shares = Shares(self.scorer.shares(items, grades, asked), of_features)
-        return given._replace(others=items, ratings=ratings), shares
+        base: Floats = (parts.trend + parts.constant).astype(np.float32)
+        shares = Shares(parts.history + parts.order, features)
+        return given._replace(others=items, ratings=ratings), base, shares, groups
 
     # What happens after the training
 
@@ -935,8 +919,7 @@ class Recommender(ABC):
         if self.rated and feedback.beside is None:
             trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
-            grades = self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True)
-            feedback.beside = self._feedback(None, GradedRatings(none, grades)).beside  # as this algorithm grades
+            feedback.beside = GradedRatings(none, self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True))
         users, items = self._taken_in(read)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
@@ -1030,10 +1013,10 @@ class Recommender(ABC):
 
     def _follow(self, read: Ratings, users: Ints, items: Ints) -> None:
         """Tell the scorer in which order and when these things were done, if it looks at that."""
-        if isinstance(self.scorer, SequentialScorer):
+        if self.scorer.feedback.sequences is not None:
             order = np.argsort(read.places(), kind="stable")
             times = None if read.times is None else read.times[order].astype(np.float64)
-            self.scorer.sequences.add(users[order], items[order], times)
+            self.scorer.feedback.sequences.add(users[order], items[order], times)
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

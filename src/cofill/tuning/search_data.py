@@ -79,7 +79,7 @@ class SearchData:
 
     def check_for_lists(self, settings: CFNSettings, by: ValidationBy) -> None:
         """As `check`; raise also if lists cannot be scored, or a setting needs what the data does not have."""
-        from cofill.evaluation.relevance import RELEVANT_SHARE
+        from cofill.evaluation.list_measures import RELEVANT_SHARE
 
         self.check(settings)
         if settings.half_life and self.ratings.times is None:

@@ -10,10 +10,10 @@ import pytest
 from cofill.data.interactions import Interactions
 from cofill.errors import DataError
 from cofill.models.baselines.popularity import ListBaseline
-from tests.models.contract import LATER, STARS, ModelContract, cells, pairs_of, parts, rated_by, small_cells
+from tests.models.contract import LATER, STARS, ListContract, cells, pairs_of, parts, rated_by, small_cells
 
 
-class ListBaselineContract(ModelContract):
+class ListBaselineContract(ListContract):
     personal: ClassVar[bool] = True
     """Whether lists depend on what somebody did."""
     baseline: ClassVar[type[ListBaseline]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cofill.arrays import Doubles
 from cofill.errors import SettingsError
 from cofill.models.baselines.item_models import ItemKNN, Neighbours, strongest
-from cofill.models.lists.gram import sparse_times
+from cofill.models.lists.feedback import sparse_times
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.baselines.sparse_grades import sparse_of
 from tests.models.contract import cells, small_cells

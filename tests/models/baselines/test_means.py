@@ -11,10 +11,10 @@ import pytest
 from cofill import Ratings, algorithm
 from cofill.models.baselines.als_wr import ALSWR
 from cofill.models.bias_models import Means
-from tests.models.contract import ModelContract, parts, rmse, rmse_of_means
+from tests.models.contract import RecommenderContract, parts, rmse, rmse_of_means
 
 
-class TestContract(ModelContract):
+class TestContract(RecommenderContract):
     def make(self, **changes: Any) -> Means:
         changes.pop("epochs", None)
         return Means(**changes)

@@ -8,7 +8,8 @@ from cofill.data.ratings import Ratings
 from cofill.evaluation.ranking import evaluate_ranking
 from cofill.models.baselines.item_models import EASE, ease_of
 from cofill.models.baselines.popularity import Validation, climbed
-from cofill.models.lists.gram import gram_of, sparse_times
+from cofill.models.lists.feedback import sparse_times
+from cofill.models.lists.item_weights import gram_of
 from tests.models.baselines.sparse_grades import dense_of
 from tests.models.contract import cells, parts, small_cells
 

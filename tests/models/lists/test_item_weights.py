@@ -6,8 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.arrays import Doubles
-from cofill.models.lists.gram import FitOptions, gram_factor, gram_times, keys_by_number, regression_weights
-from cofill.models.lists.item_weights import ExactWeights, FoldIn, LowRankWeights, Penalties, fit_weights, user_weights
+from cofill.models.lists.item_weights import (
+    ExactWeights,
+    FitOptions,
+    FoldIn,
+    LowRankWeights,
+    Penalties,
+    fit_weights,
+    gram_factor,
+    gram_times,
+    keys_by_number,
+    regression_weights,
+    user_weights,
+)
 from tests.models.baselines.sparse_grades import sparse_of
 
 
@@ -86,7 +97,7 @@ def test_what_is_sought_among_frequent_items_tells_of_the_others(monkeypatch: py
     gram, keys, rank = x.T @ x, keys_by_number(300), 40
 
     def left_over(sought_in: int) -> Doubles:
-        monkeypatch.setattr("cofill.models.lists.gram._SOUGHT_IN", sought_in)
+        monkeypatch.setattr("cofill.models.lists.item_weights._SOUGHT_IN", sought_in)
         factor = gram_factor(sparse_of(x), rank, keys, FitOptions()).astype(np.float64)
         assert factor.shape == (300, rank)
         return np.asarray(gram - factor @ factor.T)

@@ -1,6 +1,7 @@
 """Lists as people ask for them: they follow what is done, keep to rules, and explain themselves."""
 
 from collections import Counter
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -62,6 +63,11 @@ def plain() -> Means:
     return Means().fit(list(triples()))
 
 
+@cache
+def of_lists() -> ListModel:
+    return ListModel().fit(list(triples()[:300]))
+
+
 def items_of(found: list[object]) -> list[Id]:
     return [entry.item for entry in found]  # type: ignore[attr-defined]
 
@@ -73,7 +79,7 @@ def test_lists_are_of_the_kind_that_somebody_likes() -> None:
 
 
 def test_lists_follow_ratings_and_leave_no_trace_of_what_is_forgotten() -> None:
-    model = Means().fit(list(triples()))
+    model = deepcopy(plain())
     before = model.score(0)
     liked = [(0, item, 5.0) for item in range(1, 40, 3)]
     liked = [one for one in liked if (one[0], one[1]) not in {(u, i) for u, i, _ in triples()}]
@@ -88,11 +94,11 @@ def test_lists_follow_ratings_and_leave_no_trace_of_what_is_forgotten() -> None:
 @settings(max_examples=10, deadline=None)
 @given(order=st.permutations([(1000 + n, item, 5.0) for n in range(6) for item in (2, 5, 99)]))
 def test_a_new_item_is_listed_to_those_who_like_what_its_raters_like(order: list[tuple[int, int, float]]) -> None:
-    model = Means().fit(list(triples()))
+    model = deepcopy(plain())
     for one in order:
         model.add_ratings([one])
         model.recommend(3, 2)  # what was asked between makes no difference
-    at_once = Means().fit(list(triples())).add_ratings(list(order))
+    at_once = deepcopy(plain()).add_ratings(list(order))
     for person in (0, 1, 2):
         ours, theirs = model.score(person), at_once.score(person)
         index = [at_once.items.index(item) for item in model.items]
@@ -102,7 +108,7 @@ def test_a_new_item_is_listed_to_those_who_like_what_its_raters_like(order: list
 
 
 def test_a_model_that_comes_back_from_a_file_gives_the_same_lists(tmp_path: Path) -> None:
-    model = Means().fit(list(triples())).add_ratings([(3, 1, 5.0), (999, 77, 4.0), (999, 3, 4.0)])
+    model = deepcopy(plain()).add_ratings([(3, 1, 5.0), (999, 77, 4.0), (999, 3, 4.0)])
     model.remove_ratings([triples()[0][:2]])
     model.save(tmp_path)
     loaded = Recommender.load(tmp_path)
@@ -151,7 +157,7 @@ def test_new_items_are_ranked_by_their_features() -> None:
 
 
 def test_an_item_described_later_is_scored_at_once() -> None:
-    model = CFN(epochs=2, hidden=8).fit(list(triples()), item_features=features())
+    model = deepcopy(described())
     model.describe_items({500: {"kind": "blue", "year": 1990}, 501: {"kind": "red", "year": 1990}})
     for person, first in ((2, 500), (0, 501)):
         assert model.recommend(person, 1, new_items=1.0, among=[500, 501])[0].item == first
@@ -400,7 +406,7 @@ def test_a_rating_that_is_withdrawn_leaves_what_somebody_bought() -> None:
 @given(order=st.permutations(range(6)), again=st.lists(st.integers(0, 5), max_size=4))
 def test_what_is_told_in_whole_may_come_in_any_order_and_again(order: list[int], again: list[int]) -> None:
     told = [(9000, 0, 1.0), (9000, 3, 5.0), (9001, 3, 2.0), (1, 777, 2.0), (1, 3, 1.0), (9002, 0, 3.0)]
-    once, often = (ListModel().fit(list(triples()[:300])) for _ in range(2))
+    once, often = deepcopy(of_lists()), deepcopy(of_lists())
     once.add_interactions(told)
     for at in [*order, *again]:
         often.add_interactions([told[at]], replacing=True)

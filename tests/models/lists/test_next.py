@@ -55,16 +55,23 @@ def model() -> ListModel:
 # The formulas
 
 
+@pytest.mark.parametrize("frequent", [10, 4])
 @pytest.mark.parametrize("dense", [True, False])
-def test_order_weights_are_those_of_written_out_rows(dense: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_weights_are_those_of_written_out_rows(
+    dense: bool, frequent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the most frequent items G is its diagonal."""
+    monkeypatch.setattr(next_items, "_PENALTY", 0.5)  # so that G counts
     if not dense:
         monkeypatch.setattr(next_items, "_DENSE", 3)
+        monkeypatch.setattr(next_items, "_MOST_FREQUENT", frequent)
         monkeypatch.setattr(next_items, "_LEAST", 0.0)
+        monkeypatch.setattr(next_items, "_TERMS", 1)  # one user at a time
     rng = np.random.default_rng(0)
     sequences = [rng.permutation(9)[: rng.integers(1, 8)] for _ in range(20)]
     grades = [rng.random(len(own)).astype(np.float32) for own in sequences]
     fades = [rng.random(len(own)) for own in sequences]
-    gram, followed = 200 * np.eye(10), np.zeros((10, 10))
+    gram, followed = 0.5 * np.eye(10), np.zeros((10, 10))
     for own, grade, fade in zip(sequences, grades, fades, strict=True):
         for last in range(len(own) - 1):
             z = np.zeros(10)
@@ -73,16 +80,17 @@ def test_order_weights_are_those_of_written_out_rows(dense: bool, monkeypatch: p
             followed[:, own[last + 1]] += grade[last + 1] * z
     ends = np.cumsum([0, *map(len, sequences)])
     done = SparseRows(ends, np.concatenate(sequences).astype(np.int32), np.concatenate(grades), 10)
+    if not dense:
+        rare = np.argsort(-np.bincount(done.indices, minlength=10), kind="stable")[frequent:]
+        gram[np.ix_(rare, rare)] = np.diag(gram[rare, rare])
     found = OrderWeights.fit(done, np.concatenate(fades))
     exact = np.linalg.solve(gram, followed)
-    known = np.unique(done.indices)
     kept = found.weights if isinstance(found.weights, np.ndarray) else found.weights.toarray()
-    assert found.items.tolist() == known.tolist()
-    np.testing.assert_allclose(kept, exact[np.ix_(known, known)], atol=1e-8 + 2e-6 * np.abs(exact).max())
-    np.testing.assert_allclose(found.pairs(known, known), kept.T, rtol=1e-6)
-    few = OrderWeights.fit(done, np.concatenate(fades), most=4)  # others keep their places
-    assert len(few.items) == 4
-    assert few.scores(SparseRows(np.array([0, 1]), known[:1], np.ones(1, np.float32), 10)).shape == (1, 10)
+    np.testing.assert_allclose(kept, exact, atol=1e-8 + 2e-6 * np.abs(exact).max())
+    every = np.arange(10, dtype=np.int32)
+    np.testing.assert_allclose(found.pairs(every, every), kept.T, rtol=1e-6)
+    later = SparseRows(np.array([0, 2]), np.array([3, 11], np.int32), np.ones(2, np.float32), 12)
+    np.testing.assert_allclose(found.scores(later), [[*kept[3], 0, 0]], rtol=1e-6)
 
 
 def test_the_trend_is_what_counting_finds() -> None:

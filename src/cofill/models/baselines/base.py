@@ -18,12 +18,11 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import Biases
-from cofill.models.lists.gram import in_threads
 from cofill.models.observed import Arrays, KnownRatings, grown, known_arrays, known_from
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
-from cofill.threads import one_blas_thread
+from cofill.threads import in_threads, one_blas_thread
 from cofill.workers import cores
 
 Done = Callable[[int, int], None]
@@ -207,11 +206,7 @@ class FactorPredictor(Predictor):
 # Fitting
 
 
-class BaselineSettings(BiasSettings):
-    """What every baseline is given by name."""
-
-
-class ThreadedSettings(BaselineSettings):
+class ThreadedSettings(BiasSettings):
     """Settings of a baseline that works on several rows at once."""
 
     threads: int = Field(default=0, ge=0, le=1024, description="threads that share the work; 0: all cores at hand")
@@ -231,7 +226,7 @@ class TrainingData:
 class Baseline(Recommender):
     """A recommender that gives every user and every item a vector."""
 
-    _settings: BaselineSettings
+    _settings: BiasSettings
     factors_class: ClassVar[type[Factors]]
 
     @abstractmethod

@@ -24,11 +24,11 @@ from pydantic import Field
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.models.baselines.base import solve_ridges
-from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
+from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point, Validation
 from cofill.models.lists.feedback import Feedback, entries_where
-from cofill.models.lists.gram import Done, unseen
-from cofill.models.lists.scorer import Followed, ListScorer, Sides
+from cofill.models.lists.scorer import Followed, Sides
 from cofill.models.observed import Arrays
+from cofill.progress import Done, unseen
 
 GradesAs = Literal["labels", "confidence"]
 
@@ -137,20 +137,19 @@ def fit_factors(
     return IALSFactors(items, users.T @ users, ratings, np.array([by_user.rows, *objective], np.float64))
 
 
-class IALSScorer(ListScorer):
+class IALSScorer(BaselineScorer):
     """Vectors of items, and the closed form of the user who asks."""
 
     def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors) -> None:
         super().__init__(feedback, sides)
         self.factors = factors
         self._of_items: Floats = factors.items.T @ factors.items
-        self._popularity = LivePopularity(feedback)
         self._followed = Followed(feedback, factors.ratings, self._folded_in)
-        self.following += [self._popularity, self._followed]
+        self.following.append(self._followed)
 
     # Questions
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
+    def of_people(self, done: SparseRows, about: object = None, recent: object = None) -> Floats:
         vectors = self.item_vectors()
         scores = np.zeros((done.rows, len(vectors)), np.float32)
         for row in range(done.rows):

@@ -32,20 +32,22 @@ from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
-from cofill.models.lists.feedback import Feedback
-from cofill.models.lists.gram import (
-    Done,
+from cofill.models.lists.feedback import Feedback, as_csr, sparse_times
+from cofill.models.lists.item_weights import (
+    ExactWeights,
+    FoldIn,
     ItemEmbedding,
-    as_csr,
+    ItemVectors,
+    PairWeights,
     column_lengths,
     gram_of,
     keys_by_number,
     regression_weights,
-    sparse_times,
+    weighted_sums,
 )
-from cofill.models.lists.item_weights import ExactWeights, FoldIn, ItemVectors, PairWeights, weighted_sums
 from cofill.models.lists.scorer import LinearScorer, ListScorer, Sides
 from cofill.models.observed import Arrays
+from cofill.progress import Done
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -67,7 +69,7 @@ class ItemScorer(LinearScorer):
         self._popularity = LivePopularity(feedback)
         self.following.append(self._popularity)
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
+    def of_people(self, done: SparseRows, about: object = None, recent: object = None) -> Floats:
         scores = super().of_people(done)
         scores += self._popularity.hint()
         return scores

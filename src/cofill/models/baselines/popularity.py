@@ -23,11 +23,12 @@ from cofill.config import Settings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import Means
-from cofill.models.lists.feedback import Feedback, GradedRatings, Grades, entries_where
-from cofill.models.lists.gram import Done, gram_of
+from cofill.models.lists.feedback import Feedback, Grades, entries_where
+from cofill.models.lists.item_weights import gram_of
 from cofill.models.lists.rules import best_of
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
 from cofill.models.observed import Arrays
+from cofill.progress import Done
 
 Grading = Literal["graded", "plain", "liked"]
 
@@ -96,18 +97,13 @@ class ListBaseline(Means):
     most_tried: ClassVar[int] = 0
     _settings: ListBaselineSettings
 
-    def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
-        usual = super()._feedback(decay, beside)
-        return Feedback(self._graded(usual.main), None if beside is None else self._graded(beside))
-
-    def _graded(self, usual: GradedRatings) -> GradedRatings:
-        own, grades = self._settings, usual.grades
-        if not grades.rated:
-            return replace(usual, grades=replace(grades, confidence=own.confidence))
+    def _grades(self, scale: Scale, *, rated: bool) -> Grades:
+        own, usual = self._settings, super()._grades(scale, rated=rated)
+        if not rated:
+            return replace(usual, confidence=own.confidence)
         if own.grading == "graded":
             return usual
-        least = liked_from(grades.scale) if own.grading == "liked" else -np.inf
-        return replace(usual, grades=OneGrades(grades.scale, least=least))
+        return OneGrades(scale, least=liked_from(scale) if own.grading == "liked" else -np.inf)
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """With the settings that are given, and those that are "auto" by the best NDCG on validation ratings."""
@@ -155,22 +151,23 @@ class LivePopularity(Followed[float]):
         return hint
 
 
-# Popularity
-
-
-class PopularityScorer(ListScorer):
-    """The same scores for all users: sums of grades, which follow ratings as they come and go."""
+class BaselineScorer(ListScorer):
+    """A scorer that knows what is popular."""
 
     def __init__(self, feedback: Feedback, sides: Sides) -> None:
         super().__init__(feedback, sides)
         self._popularity = LivePopularity(feedback)
         self.following.append(self._popularity)
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
-        return np.tile(self._popularity.sums().astype(np.float32), (done.rows, 1))
 
-    def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        return np.zeros((len(asked), len(items)))
+# Popularity
+
+
+class PopularityScorer(BaselineScorer):
+    """The same scores for all users: sums of grades, which follow ratings as they come and go."""
+
+    def of_people(self, done: SparseRows, about: object = None, recent: object = None) -> Floats:
+        return np.tile(self._popularity.sums().astype(np.float32), (done.rows, 1))
 
     def arrays(self) -> Arrays:
         return {"sums": self._popularity.sums()}

@@ -6,6 +6,7 @@
 The half-life is chosen on validation data: the last interaction of every user is held out, and lists are to find it.
 """
 
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -15,12 +16,11 @@ from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
-from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point
-from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback
-from cofill.models.lists.gram import Done, sparse_times
-from cofill.models.lists.scorer import About, ScoreParts, SequentialScorer, Sides
-from cofill.models.lists.sequences import Recency, Sequences
+from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point
+from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
+from cofill.models.lists.scorer import ScoreParts, Sides
 from cofill.models.observed import Arrays
+from cofill.progress import Done
 
 # Half-lives that are tried, in days.
 _HALF_LIVES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, np.inf)
@@ -41,24 +41,32 @@ class RecentPopularitySettings(ListBaselineSettings):
     )
 
 
-class RecentPopularityScorer(SequentialScorer):
+class _SequentialScorer(BaselineScorer):
+    """A scorer that knows the order of what users did; among equals what is popular."""
+
+    follows_order = True
+
+    @property
+    def sequences(self) -> Sequences:
+        assert self.feedback.sequences is not None
+        return self.feedback.sequences
+
+
+class RecentPopularityScorer(_SequentialScorer):
     """The same scores for all users at the same time."""
 
     def __init__(self, feedback: Feedback, sides: Sides, half_life: float) -> None:
         """With positions instead of dates, all interactions count alike."""
         super().__init__(feedback, sides)
         self._half_life = half_life if self.sequences.dated else np.inf
-        self._popularity = LivePopularity(feedback)
-        self.following.append(self._popularity)
         order = np.argsort(self.sequences.times, kind="stable")
         self._times, self._items = self.sequences.times[order], self.sequences.rows.indices[order]
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
-        return np.tile(self._at(self.sequences.end + 1.0), (done.rows, 1))
-
-    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
-        # Requests of the same hour are alike: half-lives are days.
+    def of_people(self, done: SparseRows, about: object = None, recent: Recency | None = None) -> Floats:
         last = self.sequences.end + 1.0
+        if recent is None:
+            return np.tile(self._at(last), (done.rows, 1))
+        # Requests of the same hour are alike: half-lives are days.
         hours = np.where(recent.at >= self.sequences.end, last, np.floor(recent.at / 3600.0) * 3600.0)
         moments, place = np.unique(hours, return_inverse=True)
         found: Floats = np.array([self._at(moment) for moment in moments.tolist()])[place]
@@ -75,12 +83,8 @@ class RecentPopularityScorer(SequentialScorer):
         found[: len(sums)] = sums / max(float(sums.sum()), 1e-30)
         return found + self._popularity.hint()
 
-    def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        return np.zeros((len(asked), len(items)))
-
-    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
-        row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
-        trend = self.of_histories(row, recent)[0][asked].astype(np.float64)
+    def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> ScoreParts:
+        trend = self.one(items, grades, None, recent)[asked].astype(np.float64)
         nothing = np.zeros((len(asked), len(items)))
         return ScoreParts(trend, np.zeros(len(asked)), nothing, nothing)
 
@@ -141,15 +145,13 @@ def _found(order: Longs, times: Doubles, items: Ints, held_out: np.ndarray, colu
     return total / max(1, int(held_out.sum()))
 
 
-class MarkovScorer(SequentialScorer):
+class MarkovScorer(_SequentialScorer):
     """The items that came right after the last one of a user, by how often they did."""
 
     def __init__(self, feedback: Feedback, sides: Sides) -> None:
         from scipy.sparse import csr_array
 
         super().__init__(feedback, sides)
-        self._popularity = LivePopularity(feedback)
-        self.following.append(self._popularity)
         done, _ = self.sequences.in_order()
         users = np.repeat(np.arange(done.rows), done.counts())
         follows = users[1:] == users[:-1]
@@ -157,26 +159,24 @@ class MarkovScorer(SequentialScorer):
         ones = np.ones(len(pairs[0]), np.float32)
         self._next = csr_array((ones, pairs), shape=(feedback.items, feedback.items))
 
-    def of_people(self, done: SparseRows, about: object = None) -> Floats:
-        return np.tile(self._popularity.hint(), (done.rows, 1))
+    def of_people(self, done: SparseRows, about: object = None, recent: Recency | None = None) -> Floats:
+        if recent is None:
+            return np.tile(self._popularity.hint(), (done.rows, 1))
+        return self._after_the_last(done, recent) + self._popularity.hint()
 
-    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
-        return sparse_times(self._last(done, recent), self._next) + self._popularity.hint()
+    def _after_the_last(self, done: SparseRows, recent: Recency) -> Floats:
+        """(n, items): how often each item came after the last thing that each did, if both are of the training."""
+        trained = self._next.shape[0]
+        last = entries_where(done, (recent.age == 0) & (done.indices < trained))
+        found = np.zeros((done.rows, self.feedback.items), np.float32)
+        found[:, :trained] = sparse_times(replace(last, values=np.ones(last.nnz, np.float32)), self._next)
+        return found
 
-    def _last(self, done: SparseRows, recent: Recency) -> SparseRows:
-        """1 at the last thing that each did, of the items of the training."""
-        known = (recent.age == 0) & (done.indices < self._next.shape[0])
-        ends = np.concatenate([[0], np.cumsum(known)])[done.indptr]
-        return SparseRows(ends, done.indices[known], np.ones(int(known.sum()), np.float32), self.feedback.items)
-
-    def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        return np.zeros((len(asked), len(items)))
-
-    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
+    def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> ScoreParts:
+        assert recent is not None
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         found = np.zeros((len(asked), len(items)))
-        scores = sparse_times(self._last(row, recent), self._next)[0][asked]
-        found[:, recent.age == 0] = scores[:, None]
+        found[:, recent.age == 0] = self._after_the_last(row, recent)[0][asked][:, None]
         hint = self._popularity.hint()[asked].astype(np.float64)
         return ScoreParts(np.zeros(len(asked)), hint, np.zeros_like(found), found)
 

@@ -27,7 +27,6 @@ from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.models.baselines.base import (
     Baseline,
-    BaselineSettings,
     Done,
     Factors,
     FoldIn,
@@ -35,12 +34,13 @@ from cofill.models.baselines.base import (
     TrainingData,
     ridge,
 )
+from cofill.models.bias_models import BiasSettings
 
 # Standard deviation of the factors of ids before the first step.
 _START = 0.1
 
 
-class SVDFeatureSettings(BaselineSettings):
+class SVDFeatureSettings(BiasSettings):
     """What SVDFeature is given by name."""
 
     rank: int = Field(default=64, ge=1, description="factors of a user and of an item")

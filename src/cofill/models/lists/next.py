@@ -5,7 +5,7 @@ max(a day, 5 x the median time between neighbours), f = exp(-gap / T):
 
     x_i = g_i                                    the history, in no order
     z_i = f exp(-(n - i) / 5)                    the same, the last things first
-    p_h                                          shares of items in what everybody did before, half-lives h in days
+    p_h                                          shares of items in what all users did before, half-lives h in days
     score = sum_h beta_h p_h  +  kappa x B  +  z (nu g B + eta S)
 
 B are the weights of lists without order (`ItemWeights`, what is popular included in x B). S is a ridge regression of
@@ -13,7 +13,7 @@ the next item on z, over all histories s_1 .. s_j with the next item s_(j+1):
 
     S = (G + 200 I)^-1 K        G = sum z z'        K = sum z y'        y: the grade of the next item
 
-G and K are exact: for positions a <= b of a user, G_ab = exp(-(b - a) / 5) V_b with V_b = f_b^2 + exp(-2/5) V_(b+1).
+For positions a <= b of a user, G_ab = exp(-(b - a) / 5) V_b with V_b = f_b^2 + exp(-2/5) V_(b+1).
 
 The coefficients are those of least squares, on the last interaction of each user, which B and S were not fitted to;
 they differ for requests in a session (gap <= T) and after one. Then B and S are fitted to everything. NDCG@10 on the
@@ -32,21 +32,29 @@ Related work: EASE (Steck 2019), SLIST (Choi et al. 2021), TALE (Park et al. 202
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
-from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, entries_where
-from cofill.models.lists.gram import Done, FitOptions, in_threads, regression_weights, sparse_times, unseen
-from cofill.models.lists.item_weights import AS_FITTED, FoldedIn, History, ItemWeights, Penalties, fit_weights
-from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, SequentialScorer, Sides
-from cofill.models.lists.sequences import Recency, Sequences
+from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
+from cofill.models.lists.item_weights import (
+    AS_FITTED,
+    FitOptions,
+    FoldedIn,
+    History,
+    ItemWeights,
+    Penalties,
+    fit_weights,
+    regression_weights,
+)
+from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, Sides
 from cofill.models.observed import Arrays
 from cofill.models.rng import Keys
-from cofill.threads import one_blas_thread
+from cofill.progress import unseen
+from cofill.threads import in_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -68,13 +76,16 @@ _PENALTY = 200.0
 _NEGLIGIBLE = 1e-6
 # Below it z is 0: 35 positions ago, or after as many fifths of a session.
 _FADED = 1e-3
-# The most frequent items have an order: S has that many rows and columns, and takes 1.2 GB to fit.
-_MOST_ITEMS = 12_288
-# Of more than so many items, S keeps what is above this share of its greatest entry: a hundredth of Amazon Beauty's, of
-# whose lists nothing is lost.
+# Up to so many items S is dense and exact. Beyond, G is 0 for two items that are both not among the most frequent: its
+# penalty is far above what they have in common. And S keeps what is above a share of its greatest entry.
+# On validation items of Amazon Beauty (12,101 items) neither loses anything: NDCG@10 .0676, exactly .0674.
 _DENSE = 4_096
+_MOST_FREQUENT = 2_048
 _LEAST = 1e-3
-_ROWS = 512
+# Cells of a part of S, terms that are summed at once, and how many at most stand for one interaction.
+_CELLS = 2**22
+_TERMS = 2**22
+_TERMS_EACH = 150
 # Validation is on the most frequent items, so many interactions, and lists of so many users.
 _VALIDATION_ITEMS = 6_000
 _VALIDATION_SIZE = 2_000_000
@@ -118,7 +129,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """Shares of items in what everybody did before a time, each interaction with a half-life; counted in bins."""
+    """Shares of items in what all users did before a time, each interaction with a half-life; counted in bins."""
 
     first: float  # when the first bin begins
     width: float  # of a bin, in seconds
@@ -180,95 +191,148 @@ class Trend:
 
 @dataclass(frozen=True, eq=False)
 class OrderWeights:
-    """S, of the most frequent items."""
+    """S: how far each thing that was done speaks for each item as the next."""
 
-    items: Ints  # (k,): ascending
-    weights: "Floats | csr_array"  # (k, k): sparse in a large catalogue
+    weights: "Floats | csr_array"  # (items, items): sparse in a large catalogue
 
     @classmethod
     def none(cls) -> "OrderWeights":
-        return cls(np.empty(0, np.int32), np.empty((0, 0), np.float32))
+        return cls(np.empty((0, 0), np.float32))
 
     @classmethod
-    def fit(cls, done: SparseRows, fade: Doubles, threads: int = 0, most: int = _MOST_ITEMS) -> "OrderWeights":
+    @one_blas_thread()
+    def fit(cls, done: SparseRows, fade: Doubles, threads: int = 0) -> "OrderWeights":
         """From what users did, in its order, with grades (entries,), and f from each to the next (entries,)."""
-        frequent = np.bincount(done.indices, minlength=done.columns)
-        items = np.sort(np.argsort(-frequent, kind="stable")[: min(most, int((frequent > 0).sum()))]).astype(np.int32)
-        place = np.full(done.columns, -1, np.int32)
-        place[items] = np.arange(len(items))
-        gram, next_ = (np.zeros((len(items), len(items)), np.float32) for _ in range(2))
-        step = np.exp(-1.0 / _POSITIONS)
-        _add_sequences(done.indptr, place[done.indices], done.values, fade, step, gram, next_)
-        gram[np.diag_indices_from(gram)] += np.float32(_PENALTY)
-        return cls(items, _solved(gram, next_, threads))
+        dense = done.columns <= _DENSE
+        order = np.argsort(-np.bincount(done.indices, minlength=done.columns), kind="stable")
+        place = np.arange(done.columns, dtype=np.int32)
+        if not dense:
+            place[order] = place.copy()
+        sums = _Sums.of(done, place, fade, done.columns if dense else _MOST_FREQUENT)
+        if dense:
+            return cls(np.asarray(_inverse(sums.gram, threads) @ sums.followed))
+        return cls(sums.solved(threads)[place][:, place])
 
     def scores(self, recent: SparseRows) -> Floats:
         """(n, items): z S for the rows z (n, items) of users."""
-        found = np.zeros((recent.rows, recent.columns), np.float32)
-        place = np.full(recent.columns, -1, np.int32)
-        place[self.items] = np.arange(len(self.items))
-        kept = entries_where(recent, place[recent.indices] >= 0)
-        rows = SparseRows(kept.indptr, place[kept.indices], kept.values, len(self.items))
-        found[:, self.items] = sparse_times(rows, self.weights)
+        found, known = np.zeros((recent.rows, recent.columns), np.float32), self.weights.shape[0]
+        kept = entries_where(recent, recent.indices < known)
+        found[:, :known] = sparse_times(SparseRows(kept.indptr, kept.indices, kept.values, known), self.weights)
         return found
 
     def pairs(self, items: Ints, asked: Ints) -> Doubles:
-        """(m, n): S from items to those asked about; 0 where either has no order."""
-        found = np.zeros((len(asked), len(items)))
-        of_items, of_asked = np.isin(items, self.items), np.isin(asked, self.items)
-        rows = self.weights[np.searchsorted(self.items, items[of_items])]
-        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        found[np.ix_(of_asked, of_items)] = dense[:, np.searchsorted(self.items, asked[of_asked])].T
+        """(m, n): S from items to those asked about; 0 where S knows neither."""
+        found, known = np.zeros((len(asked), len(items))), self.weights.shape[0]
+        of_items, of_asked = items < known, asked < known
+        rows = self.weights[items[of_items]]
+        found[np.ix_(of_asked, of_items)] = (rows if isinstance(rows, np.ndarray) else rows.toarray())[
+            :, asked[of_asked]
+        ].T
         return found
 
     def arrays(self) -> Arrays:
         """For the model file."""
         weights = self.weights
         if isinstance(weights, np.ndarray):
-            return {"next.items": self.items, "next.weights": weights}
-        found = {"next.indptr": weights.indptr, "next.indices": weights.indices, "next.values": weights.data}
-        return {"next.items": self.items, **found}
+            return {"next.weights": weights}
+        return {"next.indptr": weights.indptr, "next.indices": weights.indices, "next.values": weights.data}
 
     @classmethod
     def restored(cls, arrays: Arrays) -> "OrderWeights":
         """From the model file."""
         from scipy.sparse import csr_array
 
-        items = arrays["next.items"]
         if "next.weights" in arrays:
-            return cls(items, arrays["next.weights"])
-        parts = arrays["next.values"], arrays["next.indices"], arrays["next.indptr"]
-        return cls(items, csr_array(parts, shape=(len(items), len(items))))
+            return cls(arrays["next.weights"])
+        indptr = arrays["next.indptr"]
+        parts = arrays["next.values"], arrays["next.indices"], indptr
+        return cls(csr_array(parts, shape=(len(indptr) - 1, len(indptr) - 1)))
 
 
-@one_blas_thread()
-def _solved(gram: Floats, next_: Floats, threads: int) -> "Floats | csr_array":
-    """G^-1 K, in the memory of G and as much again; of many items without what is negligible."""
-    from scipy.sparse import csr_array, vstack
+class _Sums(NamedTuple):
+    """G and K by the places of items, those of frequent items first and dense."""
 
-    inverse, precision = regression_weights(gram, threads)
-    inverse *= -precision.astype(np.float32)
-    inverse[np.diag_indices_from(inverse)] = precision
-    firsts = range(0, len(inverse), _ROWS)
-    if len(inverse) <= _DENSE:
-        return np.concatenate(in_threads(lambda first: inverse[first : first + _ROWS] @ next_, firsts, threads))
-    least = _LEAST * float(next_.max(initial=0.0)) / _PENALTY
-    followed = csr_array(next_.T)  # of many items K is sparse, and its product takes little
+    gram: Floats  # (k, k): G of frequent items, with its penalty
+    followed: Floats  # (k, k): K of frequent items
+    diagonal: Doubles  # (items,): that of G, with its penalty, of the other items
+    rest: "csr_array"  # (2 items, items): the rest of G, frequent items by others, and below it that of K
 
-    def rows(first: int) -> Any:
-        found = (followed @ inverse[first : first + _ROWS].T).T
-        return csr_array(np.where(np.abs(found) > least, found, 0))
+    @classmethod
+    def of(cls, done: SparseRows, place: Ints, fade: Doubles, frequent: int) -> "_Sums":
+        from scipy.sparse import csr_array
 
-    return csr_array(vstack(in_threads(rows, firsts, threads), format="csr"))
+        items, columns = place[done.indices], done.columns
+        gram, followed = (np.zeros((frequent, frequent), np.float32) for _ in range(2))
+        gram[np.diag_indices_from(gram)] = _PENALTY
+        diagonal, shape = np.full(columns, _PENALTY), (2 * columns, columns)
+        room = 0 if frequent == columns else max(_TERMS, _TERMS_EACH * int(done.counts().max(initial=0)))
+        keys, values, user = np.empty(room, np.int64), np.empty(room, np.float32), 0
+        rest = csr_array((values[:0], (keys[:0], keys[:0])), shape=shape)
+        while user < done.rows:
+            user, found = _add_sequences(
+                done.indptr, items, done.values, fade, user, gram, followed, diagonal, keys, values
+            )
+            cells = keys[:found] // columns, keys[:found] % columns
+            rest = csr_array(rest + csr_array((values[:found], cells), shape=shape))
+        return cls(gram, followed, diagonal, rest)
+
+    def solved(self, threads: int) -> "csr_array":
+        """S by places: other items are eliminated from the equations (a Schur complement), G of two of them being 0."""
+        from scipy.sparse import csr_array, diags_array, vstack
+
+        frequent, columns = len(self.gram), len(self.diagonal)
+        least = _LEAST * float(max(self.followed.max(), self.rest.max())) / _PENALTY
+
+        def kept(values: "csr_array") -> "csr_array":
+            values.data[np.abs(values.data) <= least] = 0
+            values.eliminate_zeros()
+            return values
+
+        between, others = self.rest[:frequent, frequent:], self.rest[columns + frequent :]
+        inverse = diags_array((1.0 / self.diagonal[frequent:]).astype(np.float32))
+        followed = csr_array(self.followed)
+        first = csr_array((followed.data, followed.indices, followed.indptr), shape=(frequent, columns))
+        first = first + self.rest[columns : columns + frequent] - between @ (inverse @ others)
+        exact = _inverse(self.gram - (between @ inverse @ between.T).toarray(), threads)
+        turned = csr_array(first.T)
+        step = max(1, _CELLS // columns)
+        parts = in_threads(
+            lambda start: kept(csr_array((turned @ exact[start : start + step].T).T)), range(0, frequent, step), threads
+        )
+        first = vstack(parts, format="csr")
+        return csr_array(vstack([first, kept(csr_array(inverse @ (others - between.T @ first)))], format="csr"))
+
+
+def _inverse(matrix: Floats, threads: int) -> Floats:
+    """In the memory of the matrix."""
+    found, precision = regression_weights(matrix, threads)
+    found *= -precision.astype(np.float32)
+    found[np.diag_indices_from(found)] = precision
+    return found
 
 
 @compiled
 def _add_sequences(
-    indptr: Longs, items: Ints, grades: Floats, fade: Doubles, step: float, gram: Floats, next_: Floats
-) -> None:
-    """G and K, user by user; an item of -1 has no order, and keeps its place."""
-    for user in range(len(indptr) - 1):
+    indptr: Longs,
+    items: Ints,
+    grades: Floats,
+    fade: Doubles,
+    user: int,
+    gram: Floats,
+    followed: Floats,
+    diagonal: Doubles,
+    keys: Longs,
+    values: Floats,
+) -> tuple[int, int]:
+    """Add G and K of the users from this one on, until keys have no room for the next; that one, and how many keys.
+
+    Terms of frequent items are added to gram and followed, others are listed with the keys of their cells.
+    """
+    frequent, columns, count, step = len(gram), len(diagonal), 0, np.exp(-1.0 / _POSITIONS)
+    while user < len(indptr) - 1:
         start, end = indptr[user], indptr[user + 1]
+        if count > 0 and count + _TERMS_EACH * (end - start) > len(keys):
+            break
         passed = 0.0
         for later in range(end - 2, start - 1, -1):
             passed = fade[later] * fade[later] + step * step * passed
@@ -277,18 +341,30 @@ def _add_sequences(
                 if weight < _NEGLIGIBLE:
                     break
                 item = items[earlier]
-                if item >= 0 and target >= 0:
+                low, high = min(item, target), max(item, target)
+                if high < frequent:
                     gram[item, target] += weight
                     if earlier != later:
                         gram[target, item] += weight
+                elif earlier == later:
+                    diagonal[item] += weight
+                elif low < frequent:
+                    keys[count], values[count] = np.int64(low) * columns + high, weight
+                    count += 1
                 weight *= step
             weight, target = fade[later], items[later + 1]
             for earlier in range(later, start - 1, -1):
                 if weight < _NEGLIGIBLE:
                     break
-                if items[earlier] >= 0 and target >= 0:
-                    next_[items[earlier], target] += weight * grades[later + 1]
+                item = items[earlier]
+                if item < frequent and target < frequent:
+                    followed[item, target] += weight * grades[later + 1]
+                else:
+                    keys[count], values[count] = (columns + item) * columns + target, weight * grades[later + 1]
+                    count += 1
                 weight *= step
+        user += 1
+    return user, count
 
 
 def session_of(done: SparseRows, times: Doubles) -> float:
@@ -310,8 +386,10 @@ def _fades(done: SparseRows, times: Doubles, session: float, dated: bool) -> Dou
 # The scorer
 
 
-class NextScorer(SequentialScorer):
+class NextScorer(ListScorer):
     """Lists without order, and what the trend and the order add to them."""
+
+    follows_order = True
 
     def __init__(
         self,
@@ -328,13 +406,12 @@ class NextScorer(SequentialScorer):
         self.coefficients, self.session, self.choice = coefficients, session, choice
         self.following = usual.following
 
-    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
-        """Without order and time."""
-        return self.usual.of_people(done, about)
-
-    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
+    def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
+        usual = self.usual.of_people(done, about)
+        if recent is None:
+            return usual
         own, trained = self._own(recent), self.trend.columns
-        scores = self.usual.of_people(done, about) * own[:, _TRENDS, None]
+        scores = usual * own[:, _TRENDS, None]
         if self.coefficients[:, _TRENDS + 1].any():
             lately = _lately(done, self._fading(done, recent), done.values)
             scores += own[:, _TRENDS + 1, None] * (self.usual.of_people(lately) - self._constant())
@@ -369,7 +446,8 @@ class NextScorer(SequentialScorer):
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
         return self.usual.feature_shares(done, features, widths, asked)
 
-    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> ScoreParts:
+    def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> ScoreParts:
+        assert recent is not None
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         own, z = self._own(recent)[0].astype(np.float64), self._fading(row, recent).astype(np.float64)
         trend, trained = np.zeros(len(asked)), self.trend.columns
@@ -405,7 +483,7 @@ class NextScorer(SequentialScorer):
     def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> ListScorer:
         """From the model file: the scorer that was chosen."""
         usual = LinearScorer.restored(arrays, feedback, sides)
-        if "next.items" not in arrays:
+        if "next.coefficients" not in arrays:
             return usual
         names: tuple[Parts, ...] = get_args(Parts)
         number, users = arrays["next.parts"].tolist()
@@ -435,12 +513,9 @@ def fit_scorer(
     feedback: Feedback,
     sides: Sides,
     penalties: Penalties,
-    *,
+    how: FitOptions,
     keys: KeysOfSides,
     goal: Literal["auto", "next", "any"],
-    seed: int,
-    threads: int,
-    done: Done,
 ) -> tuple[ListScorer, Choice | None]:
     """The scorer of the lists, and why it is that one; None where there was nothing to choose."""
 
@@ -448,13 +523,12 @@ def fit_scorer(
         def later(share: float) -> None:
             done(begin + share * (0.9 - begin))
 
-        shown = later if begin else done
-        return LinearScorer.fit(feedback, sides, penalties, keys=keys, seed=seed, threads=threads, done=shown)
+        return LinearScorer.fit(feedback, sides, penalties, how._replace(done=later) if begin else how, keys)
 
-    sequences = feedback.sequences
+    sequences, done = feedback.sequences, how.done
     if sequences is None or goal == "any":
         return usual(0.0), None
-    validation = _Validation.of(feedback, sequences, penalties, FitOptions(seed, threads), keys)
+    validation = _Validation.of(feedback, sequences, penalties, how._replace(done=unseen), keys)
     done(0.3)
     choice = Choice("any", {}, 0) if validation is None else validation.choice(goal)
     if choice.parts == "any" or validation is None:
@@ -463,7 +537,7 @@ def fit_scorer(
     session = session_of(done_in_order, times) if sequences.dated else np.inf
     order = OrderWeights.none()
     if choice.parts != "trend":
-        order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), threads)
+        order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), how.threads)
     done(0.6)
     trend = Trend.of(sequences.times, sequences.rows.indices, sequences.rows.columns)
     return NextScorer(usual(0.6), trend, order, validation.coefficients(choice.parts), session, choice), choice
@@ -492,18 +566,16 @@ class _Validation:
             return None
         graded, rows = graded.take(chosen), sequences.rows.take(chosen)
         entries = np.repeat(sequences.rows.indptr[chosen] - rows.indptr[:-1], rows.counts()) + np.arange(rows.nnz)
-        when = sequences.times[entries]
         frequent = np.argsort(-np.bincount(graded.indices, minlength=graded.columns), kind="stable")
         kept = np.sort(frequent[:_VALIDATION_ITEMS])
-        graded, when, places = _among(graded, when, rows.values, kept)
-        own = _Held.of(graded, when, places, sequences.dated)
+        of_rows = Sequences(rows, sequences.times[entries], sequences.dated)
+        own = _Held.of(*_some(graded, of_rows, np.isin(graded.indices, kept), kept))
         if len(own.users) < _FEWEST_USERS:
             return None
-        quiet = how._replace(done=unseen)
-        weights = fit_weights(own.rows, penalties, quiet, keys.items[kept], described=False)
-        in_order, times = own.in_order()
+        weights = fit_weights(own.rows, penalties, how, keys.items[kept], described=False)
+        in_order, times = own.sequences.in_order(own.rows.values)
         order = OrderWeights.fit(in_order, _fades(in_order, times, own.session, sequences.dated), how.threads)
-        trend = Trend.of(own.times, own.rows.indices, len(kept)) if sequences.dated else None
+        trend = Trend.of(own.sequences.times, own.rows.indices, len(kept)) if sequences.dated else None
         half = (keys.users[chosen][own.users] & np.uint64(1)).astype(np.int64)
         regime = (own.recent(np.arange(len(own.users)))[1].gap > own.session).astype(np.int64)
 
@@ -579,17 +651,18 @@ def _sample(graded: SparseRows, keys: Keys) -> Longs:
     return np.sort(order)
 
 
-def _among(graded: SparseRows, times: Doubles, places: Floats, kept: Longs) -> tuple[SparseRows, Doubles, Floats]:
-    """Rows, times and places of some items alone, which are numbered anew."""
-    number = np.full(graded.columns, -1, np.int32)
-    number[kept] = np.arange(len(kept))
-    inside = number[graded.indices] >= 0
-    rows = entries_where(graded, inside)
-    return (
-        SparseRows(rows.indptr, number[rows.indices], rows.values, len(kept)),
-        times[inside],
-        places[inside],
-    )
+def _some(
+    graded: SparseRows, sequences: Sequences, inside: Bools, columns: Longs | None = None
+) -> tuple[SparseRows, Sequences]:
+    """Some of the entries; with `columns`, of these items alone, which are numbered anew."""
+    found = []
+    for rows in (graded, sequences.rows):
+        rows = entries_where(rows, inside)
+        if columns is not None:
+            numbers = np.searchsorted(columns, rows.indices).astype(np.int32)
+            rows = SparseRows(rows.indptr, numbers, rows.values, len(columns))
+        found.append(rows)
+    return found[0], Sequences(found[1], sequences.times[inside], sequences.dated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,51 +670,32 @@ class _Held:
     """What users did but for the last thing, which is held out of some."""
 
     rows: SparseRows  # grades, users x items
-    times: Doubles  # (entries,)
-    places: Floats  # (entries,): what orders them
+    sequences: Sequences  # of the same entries
     users: Longs  # (n,): whose last thing is held out
     targets: Ints  # (n,): what that was
     gains: Floats  # (n,): its grade
     at: Doubles  # (n,): when
     session: float
-    dated: bool
 
     @classmethod
-    def of(cls, graded: SparseRows, times: Doubles, places: Floats, dated: bool) -> "_Held":
-        row = np.repeat(np.arange(graded.rows), graded.counts())
-        order = np.lexsort((places, row))
-        several = np.flatnonzero(graded.counts() >= 3)
-        last = order[graded.indptr[1:][several] - 1]
+    def of(cls, graded: SparseRows, sequences: Sequences) -> "_Held":
+        order = np.lexsort((sequences.rows.values, np.repeat(np.arange(graded.rows), graded.counts())))
+        some = np.flatnonzero(graded.counts() >= 3)
+        last = order[graded.indptr[1:][some] - 1]
         inside = np.ones(graded.nnz, np.bool_)
         inside[last] = False
-        some = several
         if len(some) > _VALIDATION_USERS:
             take = np.linspace(0, len(some) - 1, _VALIDATION_USERS).astype(np.int64)
-            some, last = several[take], last[take]
-        rows = entries_where(graded, inside)
-        ordered = SparseRows(graded.indptr, graded.indices[order], graded.values[order], graded.columns)
-        session = session_of(ordered, times[order]) if dated else np.inf
-        held = (some, graded.indices[last], graded.values[last], times[last])
-        return cls(rows, times[inside], places[inside], *held, session, dated)
-
-    def in_order(self) -> tuple[SparseRows, Doubles]:
-        order = np.lexsort((self.places, np.repeat(np.arange(self.rows.rows), self.rows.counts())))
-        rows = SparseRows(self.rows.indptr, self.rows.indices[order], self.rows.values[order], self.rows.columns)
-        return rows, self.times[order]
+            some, last = some[take], last[take]
+        session = session_of(*sequences.in_order()) if sequences.dated else np.inf
+        targets, gains, at = graded.indices[last], graded.values[last], sequences.times[last]
+        return cls(*_some(graded, sequences, inside), some.astype(np.int64), targets, gains, at, session)
 
     def recent(self, chosen: Longs) -> tuple[SparseRows, Recency]:
         """The rows of some of the users, and their order at the time of what is held out."""
         users = self.users[chosen]
         rows = self.rows.take(users)
-        counts = rows.counts()
-        entries = np.repeat(self.rows.indptr[users] - rows.indptr[:-1], counts) + np.arange(rows.nnz)
-        user = np.repeat(np.arange(len(users)), counts)
-        age = np.empty(rows.nnz, np.int64)
-        age[np.lexsort((self.places[entries], user))] = np.repeat(rows.indptr[1:], counts) - 1 - np.arange(rows.nnz)
-        gap = np.zeros(len(users))
-        if self.dated:
-            gap = np.maximum(self.at[chosen] - np.maximum.reduceat(self.times[entries], rows.indptr[:-1]), 0.0)
-        return rows, Recency(age, gap, self.at[chosen])
+        return rows, self.sequences.recency(users, rows, self.at[chosen])
 
 
 def _features(

@@ -38,9 +38,20 @@ def best_of(scores: Floats, n: int) -> list[int]:
     return [int(i) for i in best if scores[i] > -np.inf]
 
 
+def best_of_rows(scores: Floats, n: int) -> Ints:
+    """(rows, n, or as many as there are items): what `best_of` tells of each row of scores, and -1 after its end."""
+    found = np.full((len(scores), min(n, scores.shape[1])), -1, np.int32)
+    if n <= _MOST_INSERTED:
+        _insert_best(scores, found)
+        return found
+    for row, own in enumerate(scores):
+        best = best_of(own, n)
+        found[row, : len(best)] = best
+    return found
+
+
 @compiled
-def best_of_rows(scores: Floats, found: Ints) -> None:
-    """Into `found` (rows, n): what `best_of` tells of each row of scores, and -1 after its end."""
+def _insert_best(scores: Floats, found: Ints) -> None:
     n = found.shape[1]
     best = np.empty(n, np.float32)
     for row in range(len(scores)):
@@ -58,16 +69,6 @@ def best_of_rows(scores: Floats, found: Ints) -> None:
                 count = min(count + 1, n)
                 if count == n:
                     least = best[n - 1]
-        found[row, count:] = -1
-
-
-def _best_of_each(scores: Floats, n: int) -> list[Ints]:
-    """What `best_of` tells of each row of scores."""
-    if n > _MOST_INSERTED:
-        return [np.array(best_of(own, n), np.int32) for own in scores]
-    found = np.empty((len(scores), n), np.int32)
-    best_of_rows(scores, found)
-    return [own[own >= 0] for own in found]
 
 
 _CANDIDATES_A_PLACE = 20
@@ -157,7 +158,7 @@ class Selection:
         unrated = np.flatnonzero(self.unrated)
         of_unrated = scores[:, unrated]
         scores[:, unrated] = -np.inf
-        picked = _best_of_each(scores, n)
+        picked = [own[own >= 0] for own in best_of_rows(scores, n)]
         scores[:, unrated] = of_unrated
         for row, own in enumerate(picked):
             if len(own) < n and len(unrated):  # they come last, where nothing else is left

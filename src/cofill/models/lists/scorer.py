@@ -3,24 +3,24 @@
 A `ListScorer` is given what a user did, as items and grades, and scores every item that the model knows by now. It
 is told when ratings or features change, and works that in when it is next asked.
 
-The way of the usual one: `Feedback` -> its Gram matrix (`gram`) -> weights between items (`ItemWeights`) -> scores.
+The way of the usual one: `Feedback` -> its Gram matrix -> weights between items (`ItemWeights`) -> scores.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.exchange import ALONE, Exchange
-from cofill.models.lists.feedback import Feedback, entries_where, joined
-from cofill.models.lists.gram import Done, FitOptions, as_csr, sparse_times, unseen
+from cofill.exchange import Exchange
+from cofill.models.lists.feedback import Feedback, Recency, as_csr, entries_where, joined, sparse_times
 from cofill.models.lists.item_weights import (
     AS_FITTED,
+    FitOptions,
     FoldedIn,
     History,
     ItemVectors,
@@ -29,8 +29,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
-from cofill.models.lists.sequences import Recency, Sequences
-from cofill.models.observed import Arrays
+from cofill.models.observed import Arrays, grown
 from cofill.models.rng import Keys, Sample, seed_of
 from cofill.models.slopes import FeatureRegression
 
@@ -154,20 +153,31 @@ class ListScorer(ABC):
         self.sides = sides
         self.following: list[Followed[Any]] = []
 
+    follows_order: ClassVar[bool] = False
+    """Whether it makes use of the order and the times of what users did: `feedback.sequences` has them."""
+
     @abstractmethod
-    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
-        """(n, items): scores for n people, given the grades of what they did, and their features if the scorer makes
-        use of these; what comes from the item itself is left out where they know it already.
+    def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
+        """(n, items): scores for n people, given the grades of what they did, and their features, order and times if
+        the scorer makes use of these; what comes from the item itself is left out where they know it already.
+
+        Without `recent`, order and time do not count.
         """
 
-    def one(self, items: Ints, grades: Floats, about: About | None = None) -> Floats:
+    def one(self, items: Ints, grades: Floats, about: About | None = None, recent: Recency | None = None) -> Floats:
         """(items,): the same for one."""
-        scores: Floats = self.of_people(joined([(items, grades)], self.feedback.items), about)[0]
+        scores: Floats = self.of_people(joined([(items, grades)], self.feedback.items), about, recent)[0]
         return scores
 
-    @abstractmethod
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         """(m, n): what each of the things that a user did adds to the scores of the items asked about."""
+        return np.zeros((len(asked), len(items)))
+
+    def parts_of(self, items: Ints, grades: Floats, asked: Ints, recent: Recency | None) -> "ScoreParts":
+        """The scores of items (m,) for one user, taken apart."""
+        history = self.shares(items, grades, asked)
+        constant = self.one(items[:0], grades[:0])[asked].astype(np.float64)
+        return ScoreParts(np.zeros(len(asked)), constant, history, np.zeros_like(history))
 
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
         """(m, input columns): what features (P,) of a user who did so much add to the scores of items.
@@ -196,23 +206,6 @@ class ListScorer(ABC):
         """For the model file."""
 
 
-class SequentialScorer(ListScorer):
-    """A scorer that knows in which order and when users did things: `feedback.sequences` has it."""
-
-    @property
-    def sequences(self) -> Sequences:
-        assert self.feedback.sequences is not None
-        return self.feedback.sequences
-
-    @abstractmethod
-    def of_histories(self, done: SparseRows, recent: Recency, about: About | None = None) -> Floats:
-        """(n, items): scores of the next item of n users."""
-
-    @abstractmethod
-    def parts_of(self, items: Ints, grades: Floats, recent: Recency, asked: Ints) -> "ScoreParts":
-        """The scores of items (m,) for one user, taken apart."""
-
-
 class ScoreParts(NamedTuple):
     """What the scores of m items for a user who did n things are made of; they add up, features of the user aside."""
 
@@ -223,17 +216,8 @@ class ScoreParts(NamedTuple):
     features: float = 1.0  # what the shares of the user's features are multiplied by
 
 
-# Where an item is among those that were folded in, if it is not, and not as it was fitted either.
+# The place of an item that is neither folded in nor as it was fitted: nothing is known of it, or features alone.
 _UNKNOWN, _COLD = -2, -3
-
-
-class _Later(NamedTuple):
-    """What takes the place of what was fitted."""
-
-    version: int
-    folded: FoldedIn
-    cold: Longs  # items without ratings that have features
-    unknown: Longs  # items of which nothing is known
 
 
 class LinearScorer(ListScorer):
@@ -251,7 +235,7 @@ class LinearScorer(ListScorer):
         self._by_features = by_features or ByFeatures.nothing(sides, weights)
         self._followed = Followed(feedback, weights.ratings, self._folded_in)
         self.following.append(self._followed)
-        self._known_later: _Later | None = None
+        self._folded_at: tuple[int, FoldedIn] | None = None
 
     @classmethod
     def fit(
@@ -259,45 +243,40 @@ class LinearScorer(ListScorer):
         feedback: Feedback,
         sides: Sides,
         penalties: Penalties,
-        *,
+        how: FitOptions,
         keys: KeysOfSides,
-        seed: int = 0,
-        threads: int = 0,
-        done: Done = unseen,
-        exchange: Exchange = ALONE,
     ) -> "LinearScorer":
-        """`threads` 0: all cores at hand. `done` is called with the share done. Other processes may have other users;
-        draws are by the keys.
-        """
-        graded, how = feedback.trained(), FitOptions(seed, threads, done, exchange)
+        """Other processes may have other users; draws are by the keys."""
+        graded = feedback.trained()
         described = bool(sides.users.width or sides.items.width)
         weights = fit_weights(graded, penalties, how, keys.items, described=described)
-        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, penalties, keys, exchange))
+        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, penalties, keys, how.exchange))
 
     # Questions
 
-    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
-        later, fitted = self._later(), self.weights.items
+    def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
+        folded, fitted = self._folded(), self.weights.items
         expected = None
         if about is not None and about.features.shape[1]:
             # What features tell counts the less, the more a user did.
             shrinkage = np.where(about.described, 1.0 / (1.0 + done.counts()), 0.0).astype(np.float32)
             expected = shrinkage[:, None] * self._by_features.users.expected(about.features)
-        found = self.weights.scores(self._history(done, later.folded, expected), later.folded)
+        found = self.weights.scores(self._history(done, folded, expected), folded)
         scores = found.fitted
         if self.feedback.items > fitted:
             scores = np.zeros((done.rows, self.feedback.items), np.float32)
             scores[:, :fitted] = found.fitted
-        scores[:, later.folded.items] = found.later
-        scores[:, later.unknown] = 0
-        if len(later.cold):
-            features, slope = self.sides.items.values[later.cold], self._by_features.items.slope
+        scores[:, folded.items] = found.later
+        scores[:, folded.place == _UNKNOWN] = 0
+        cold = np.flatnonzero(folded.place == _COLD)
+        if len(cold):
+            features, slope = self.sides.items.values[cold], self._by_features.items.slope
             by_feature = found.codes @ slope.T
-            scores[:, later.cold] = by_feature[:, :-1] @ features.T + by_feature[:, -1:]
+            scores[:, cold] = by_feature[:, :-1] @ features.T + by_feature[:, -1:]
         return scores
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        folded, weights = self._later().folded, self.weights
+        folded, weights = self._folded(), self.weights
         place = folded.place[items]
         inputs = np.zeros((len(items), weights.directions.shape[1]))
         inputs[place == AS_FITTED] = weights.directions[items[place == AS_FITTED]]
@@ -310,7 +289,7 @@ class LinearScorer(ListScorer):
         slope = self._by_features.users.slope
         starts = np.cumsum([0, *widths[:-1]])
         parts = np.add.reduceat(features[:, None] * slope[:-1], starts, axis=0) if len(widths) else slope[:0]
-        found: Doubles = self._targets(asked, self._later().folded) @ parts.T.astype(np.float64) / (1.0 + done)
+        found: Doubles = self._targets(asked, self._folded()) @ parts.T.astype(np.float64) / (1.0 + done)
         return found
 
     def _targets(self, asked: Ints, folded: FoldedIn) -> Doubles:
@@ -339,28 +318,25 @@ class LinearScorer(ListScorer):
 
     def up_to_date(self) -> None:
         super().up_to_date()
-        self._later()
+        self._folded()
 
-    def _later(self) -> _Later:
+    def _folded(self) -> FoldedIn:
+        """The items that are not scored as they were fitted."""
         followed = self._followed.up_to_date()
-        if self._known_later is None or self._known_later.version != followed.version:
-            new, features = followed.items.values(), self.sides.items
-            items = np.array(list(followed.items), np.int64)
-            described = np.zeros(self.feedback.items, np.bool_)
-            if features.width:
-                described[: len(features.described)] = features.described
-            cold, unknown = np.flatnonzero(followed.unrated & described), np.flatnonzero(followed.unrated & ~described)
+        if self._folded_at is None or self._folded_at[0] != followed.version:
+            about = self.sides.items
+            described = grown(about.described if about.width else np.zeros(0, np.bool_), self.feedback.items)
             place = np.full(self.feedback.items, AS_FITTED, np.int64)
-            place[items], place[cold], place[unknown] = np.arange(len(items)), _COLD, _UNKNOWN
+            place[followed.unrated] = np.where(described, _COLD, _UNKNOWN)[followed.unrated]
+            items = np.array(list(followed.items), np.int64)
+            place[items] = np.arange(len(items))
+            vectors = [(one.as_input, one.as_target) for one in followed.items.values()]
             inputs, targets = (
-                np.array(rows, np.float32).reshape(len(items), width)
-                for rows, width in zip(
-                    ([one.as_input for one in new], [one.as_target for one in new]), self.weights.widths, strict=True
-                )
+                np.array([both[side] for both in vectors], np.float32).reshape(len(items), width)
+                for side, width in enumerate(self.weights.widths)
             )
-            folded = FoldedIn(items, inputs, targets, place)
-            self._known_later = _Later(followed.version, folded, cold, unknown)
-        return self._known_later
+            self._folded_at = followed.version, FoldedIn(items, inputs, targets, place)
+        return self._folded_at[1]
 
     def _folded_in(self, item: int, users: Ints, grades: Floats) -> ItemVectors:
         did = joined([self._followed.did(int(user)) for user in users], self.weights.items)
