@@ -102,13 +102,13 @@ def gigabytes(orientation: str, hidden: int, machines: int) -> float:
 
 def measured_share(hidden: int) -> float:
     """Of a triad's bandwidth, what the fused kernels reach on columns that lie far apart; on one thread here."""
-    from cofill.benchmark.speed_tasks import triad_bandwidth
     from cofill.config import CFNSettings
     from cofill.data.sparse import SparseRows
     from cofill.models.cfn.fit import new_network
     from cofill.models.cfn.scaling import ScaledRows
     from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out
     from cofill.models.rng import Portion
+    from speed import triad_bandwidth
 
     rng = np.random.default_rng(0)
     columns, rows, length, batch = 60_000, 350, 500, 35

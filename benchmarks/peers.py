@@ -35,7 +35,7 @@ import numpy as np
 
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.errors import CofillError
-from cofill.experiments.source_code import code_of
+from cofill.experiments.runs import version as own_version
 from cofill.files import replacing
 from peer_libraries import measuring, problems
 from peer_libraries.catalogue import LIBRARIES, OWN, PEERS
@@ -146,9 +146,8 @@ def is_kept(found: Result | None, options: argparse.Namespace) -> bool:
 
 
 def code(name: str) -> str:
-    """A fingerprint of cofill's own algorithms: a result is one of the code that is here."""
-    peer = PEERS[name]
-    return code_of(peer.function) if peer.library == OWN else ""
+    """The version and the commit of cofill's own algorithms: a result is one of the code that is here."""
+    return own_version() if PEERS[name].library == OWN else ""
 
 
 @cache

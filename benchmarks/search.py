@@ -21,8 +21,7 @@ from cofill.data.datasets import UnpublishedFileWarning
 from cofill.evaluation import Interval
 from cofill.tuning.search import search, search_progress
 from cofill.tuning.search_data import SearchData
-from cofill.tuning.storage import storage_url
-from cofill.tuning.study import FINISHED, Plan, Sampler
+from cofill.tuning.study import FINISHED, Plan, Sampler, storage_url
 
 SAMPLERS: tuple[Sampler, ...] = ("genetic", "random", "tpe")
 
@@ -61,10 +60,10 @@ def main() -> None:
     curves: dict[Sampler, list[list[float]]] = {name: [] for name in SAMPLERS}
     costs: dict[Sampler, list[tuple[float, float]]] = {name: [] for name in SAMPLERS}
     for seed in range(options.seeds):
-        data = SearchData.of(split(ratings, "random", 0.9, seed).train, options.orientation)
+        data = SearchData.of(split(ratings, "random", 0.9, seed).train)
         settings = CFNSettings(orientation=options.orientation, seed=seed)
         for sampler in SAMPLERS:
-            plan = Plan.of(settings, options.ranges, sampler, data.fingerprint(), features=False)
+            plan = Plan.of("rmse", data, settings, sampler, options.ranges)
             name = f"{options.dataset}-{options.orientation}-{options.ranges}-{sampler}-{seed}"
             with search_progress() as watch:
                 study = search(

@@ -1,61 +1,30 @@
-"""How long a task will still take, by a clock that the test winds."""
+"""How long a task will still take, and how durations and sizes are written."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cofill.data.datasets.world import make_world
 from cofill.memory import data_size
 from cofill.models.cfn.fit import LEARN, SEARCH, SOLVE, TRAIN
 from cofill.models.cfn.model import CFN, LISTS
-from cofill.progress import Forecast, Step, duration
+from cofill.progress import Step, duration, shown
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def told(steps: list[tuple[float, Step]]) -> list[Step]:
-    """What becomes of steps that come so many seconds after each other."""
-    clock, seen = Clock(), list[Step]()
-    forecast = Forecast(seen.append, clock)
-    for seconds, step in steps:
-        clock.now += seconds
-        forecast(step)
-    return seen
-
-
-def at(share: float) -> Step:
-    return Step("train", share, 1.0, share)
-
-
-def test_what_is_left_follows_from_what_is_done() -> None:
-    first, second, third = told([(50.0, at(0.1)), (2.0, at(0.3)), (6.0, at(0.5))])
-    assert first.left is None  # it may have compiled kernels
-    assert second.left == pytest.approx(2 / 0.2 * 0.7)
-    assert third.left == pytest.approx(8 / 0.4 * 0.5)
-
-
-def test_a_run_that_goes_on_is_measured_from_there() -> None:
-    _, found = told([(5.0, at(0.7)), (2.0, at(0.8))])
-    assert found.left == pytest.approx(2 / 0.1 * 0.2)
-
-
-def test_a_note_passes_as_it_is() -> None:
-    lowered = Step("search", 0, 1, 0.0, note="begins anew")
-    assert told([(1.0, at(0.5)), (1.0, lowered)])[1] == lowered
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0.01, 100), min_size=11, max_size=11))
-def test_a_forecast_is_never_negative_and_ends_at_nothing(seconds: list[float]) -> None:
-    found = told(list(zip(seconds, [at(n / 10) for n in range(11)], strict=True)))
-    assert all(step.left is None or step.left >= 0 for step in found)
-    assert found[-1].left == 0
+def test_a_log_tells_what_is_left_by_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first step is not measured: it may have compiled kernels, or be where another run stopped."""
+    now = [100.0]
+    monkeypatch.setattr("cofill.progress.time.monotonic", lambda: now[0])
+    with shown() as progress:
+        for seconds, share in ((50.0, 0.1), (20.0, 0.3), (60.0, 0.5), (1.0, 1.0)):
+            now[0] += seconds
+            progress(Step("train", 10 * share, 10, share, unit="epoch"))
+    assert capsys.readouterr().err.splitlines() == [
+        "train: epoch 1 of 10",
+        "train: epoch 3 of 10  about 1 min 10 s left",
+        "train: epoch 5 of 10  about 1 min 40 s left",
+        "train: epoch 10 of 10",
+    ]
 
 
 @pytest.mark.parametrize("orientation", ["item", "both"])
@@ -65,8 +34,9 @@ def test_every_part_of_a_training_is_foreseen(orientation: str) -> None:
     CFN(orientation=orientation, epochs=3, hidden=6, threads=1).fit(ratings, progress=steps.append)
     told = {step.what.partition(",")[0] for step in steps}
     assert told == {SEARCH, LEARN, TRAIN, SOLVE, LISTS}
-    assert [step.what for step in steps[1:] if step.left is None and not step.note] == []
-    assert steps[-1].left == 0
+    shares = [step.share for step in steps if not step.note]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_messages_are_those_of_the_golden_file() -> None:
         pytest.fail(f"messages have changed; if they read well, run `{COMMAND}`\n{changes}", pytrace=False)
 
 
-ELSEWHERE = ("cli", "serving", "report", "charts", "benchmark")
+ELSEWHERE = ("cli", "serving", "report", "charts")
 """What speaks of the command line by itself: the command line, and pages and servers that it starts."""
 A_COMMAND = re.compile(r"(cofill|ray) (train|partition|keys|start|serve|report)\b.*")
 

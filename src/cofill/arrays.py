@@ -1,4 +1,8 @@
-"""Names of array types, by what they hold."""
+"""Names of array types, by what they hold; and a hash of arrays."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,3 +12,12 @@ Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+def fingerprint(about: str, arrays: Iterable[npt.NDArray[Any]]) -> str:
+    """The same for the same text and the same arrays, in their order."""
+    digest = hashlib.sha256(about.encode())
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:20]

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ class Step:
     """What has been measured: loss, validation_rmse, ratings_per_second; of several workers: workers, exchanging."""
     seconds: float = 0.0
     """What the last unit took."""
-    left: float | None = None
-    """Seconds that the whole task will still take, as a `Forecast` expects."""
     note: str = ""
     """Something that happened on the way and is told on a line of its own."""
     text: str = ""
@@ -58,24 +56,6 @@ def unseen(step: object) -> None:
     """A Progress, or a Done, that shows nothing."""
 
 
-class Forecast:
-    """A Progress that adds how long the whole task will still take, by the share that is done of it, and how long that
-    took. The first step is not measured: it may have compiled kernels, or be where another run stopped.
-    """
-
-    def __init__(self, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._progress, self._clock = progress, clock
-        self._first: tuple[float, float] | None = None  # when, and the share that was done by then
-
-    def __call__(self, step: Step) -> None:
-        if not step.note:
-            now = self._clock()
-            began, done = self._first = self._first or (now, step.share)
-            if step.share > done:
-                step = replace(step, left=(now - began) / (step.share - done) * (1 - step.share))
-        self._progress(step)
-
-
 @contextmanager
 def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]:
     """A Progress on stderr, with one line for each `what`; `transient`: cleared at the end."""
@@ -86,7 +66,7 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
         yield _LogLines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     console = Console(stderr=True)
@@ -95,28 +75,27 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
         TextColumn(f"[bold]{{task.description:<{_NAME}}}"),
         *([BarColumn(bar_width=_BAR)] if wide else []),
         TextColumn("{task.fields[measures]}"),
+        TimeRemainingColumn(compact=True),
     )
     with Bars(*columns, console=console, transient=transient) as bars:
-        waiting = bars.add_task("preparing", total=None, measures="")  # the first step may take a while
+        whole = bars.add_task("preparing", total=None, measures="")  # the first step may take a while
         tasks: dict[str, TaskID] = {}
-        before = [""]  # what was told last, of the phase that is under way, without the time left
 
         def show(step: Step) -> None:
-            bars.update(waiting, visible=False)
             if step.note:
                 console.print(step.note, markup=False, highlight=False)
                 return
+            one_of_several = bool(tasks) and step.what not in tasks
+            bars.update(whole, description="in all", total=1.0, completed=step.share, measures=f"{step.share:.0%}")
             if step.what not in tasks:
-                if tasks:
-                    bars.update(list(tasks.values())[-1], measures=before[0])  # what was left then is past
+                bars.update(whole, visible=one_of_several or step.share != step.done / step.total)
                 tasks[step.what] = bars.add_task(step.what, total=step.total, measures="")
-            parts = _parts(step, "/", short=not wide)
-            room = console.width - max(_NAME, len(step.what)) - 1 - (_BAR + 1 if wide else 0)
-            text, before[0] = _within([*parts, *_left(step)], room), _within([*parts, ""], room).rstrip()
-            bars.update(tasks[step.what], total=step.total, completed=step.done, measures=text)
+            parts = "  ".join(_parts(step, "/", short=not wide))
+            bars.update(tasks[step.what], total=step.total, completed=step.done, measures=parts)
 
         yield show
-        bars.update(waiting, visible=False)
+        if not tasks:
+            bars.update(whole, visible=False)
 
 
 @contextmanager
@@ -135,32 +114,33 @@ class _LogLines:
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
+        self._first: tuple[float, float] | None = None  # when, and the share that was done by then
 
     def __call__(self, step: Step) -> None:
         if step.note:
             _write(f"{step.what}: {step.note}")
             return
         now = time.monotonic()
+        self._first = self._first or (now, step.share)
         last = self._last.setdefault(step.what, now)
         told = step.logged or (step.unit and step.done in (1, step.total))
         pause = _SECONDS_BETWEEN_TEXTS if step.text else _SECONDS_BETWEEN_LINES
         if not told and (now - last < pause or last == now):
             return
         self._last[step.what] = now
-        _write(f"{step.what}: {'  '.join([*_parts(step, ' of '), *_left(step)])}")
+        _write(f"{step.what}: {'  '.join([*_parts(step, ' of '), *self._left(step, now)])}")
+
+    def _left(self, step: Step, now: float) -> list[str]:
+        """How long the whole task will still take. The first step is not measured: it may have compiled kernels."""
+        assert self._first is not None
+        began, done = self._first
+        left = (now - began) / (step.share - done) * (1 - step.share) if step.share > done else 0.0
+        return [f"about {duration(left)} left"] if left >= 1 else []
 
 
 def _write(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
-
-
-def _within(parts: list[str], room: int) -> str:
-    """The first of the parts and the last, which tell most, and of the others what there is room for."""
-    kept = list(parts)
-    while len(kept) > 2 and len("  ".join(kept)) > room:
-        del kept[-2]
-    return "  ".join(kept)
 
 
 def _parts(step: Step, between: str, *, short: bool = False) -> list[str]:
@@ -179,11 +159,6 @@ def _parts(step: Step, between: str, *, short: bool = False) -> list[str]:
     if "workers" in found:
         parts.append(f"{found['workers']:g} workers" + ("" if short else f", {found['exchanging']:.0%} in exchange"))
     return parts
-
-
-def _left(step: Step) -> list[str]:
-    """Of the whole task, where a forecast knows."""
-    return [f"about {duration(step.left)} left"] if step.left else []
 
 
 def duration(seconds: float) -> str:

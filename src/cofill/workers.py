@@ -1,6 +1,6 @@
 """Tasks done by other processes, of this machine or of a Ray cluster: `map_unordered`.
 
-A task function is named `package.module:name`. It is called once in each process with a `Work` and the shared bytes,
+A task function is named `package.module:name`. It is called once in each process with a `Work` and what all share,
 and returns what does one task. Here a task whose process dies is begun again in a new one, and named if that does not
 help; on a cluster Ray does the same. Not `ProcessPoolExecutor`: it breaks as a whole when one process dies, cannot tell
 at which task, and knows no progress.
@@ -77,7 +77,7 @@ def map_unordered(
     *,
     workers: int,
     threads: int = 1,
-    shared: bytes = b"",
+    shared: Any = b"",
     on_ray: bool = False,
     muted: bool = False,
     report: Report = lambda task, share: None,
@@ -108,7 +108,7 @@ def _here(
     tasks: Iterator[tuple[int, Any]],
     workers: int,
     threads: int,
-    shared: bytes,
+    shared: Any,
     muted: bool,
     report: Report,
     look: Callable[[], None],
@@ -167,7 +167,7 @@ def _outcome(task: int, what: str, value: Any, began: float) -> Outcome:
 class _Process:
     """A process that does one task after the other, and a pipe to it."""
 
-    def __init__(self, function: str, threads: int, shared: bytes, muted: bool) -> None:
+    def __init__(self, function: str, threads: int, shared: Any, muted: bool) -> None:
         self.pipe, theirs = Pipe()
         words = [sys.executable, "-m", "cofill.workers", str(theirs.fileno()), function, str(threads)]
         with interrupts_blocked():
@@ -234,7 +234,7 @@ class Work:
                 signal.signal(number, lambda *_: self._stopped.set())
 
 
-Begin = Callable[[Work, bytes], Callable[[Any], Any]]
+Begin = Callable[[Work, Any], Callable[[Any], Any]]
 """Called once in a worker, with what all tasks share; returns what does a task."""
 
 
@@ -249,7 +249,7 @@ def _work(pipe: Connection, function: str, threads: int) -> None:
             task = pipe.recv()
             try:
                 if do is None:
-                    do, shared = _begun(function)(Work(threads, pipe), shared), b""
+                    do, shared = _begun(function)(Work(threads, pipe), shared), None
                 answer = ("result", do(task))
             except (StoppedError, ConnectionError):
                 raise
@@ -287,7 +287,7 @@ def _on_ray(
     tasks: Iterator[tuple[int, Any]],
     workers: int,
     threads: int,
-    shared: bytes,
+    shared: Any,
     report: Report,
     look: Callable[[], None],
 ) -> Generator[Outcome, None, None]:

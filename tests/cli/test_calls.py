@@ -34,35 +34,44 @@ def test_version(run: Run, flag: str) -> None:
     [
         *([name] for name in COMMANDS),
         *(["datasets", action] for action in ("list", "fetch", "make")),
-        *(["benchmark", what] for what in ("speed", "growth", "serving")),
     ],
     ids=" ".join,
 )
-def test_every_command_has_help(run: Run, command: list[str]) -> None:
+def test_every_command_has_help(run: Run, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     result = run(*command, "--help")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith(f"usage: cofill {' '.join(command)}")
+    assert len(result.out.splitlines()) <= 45  # one screen
+
+
+def test_help_is_short_and_help_all_is_not(run: Run) -> None:
+    short, whole = (run("train", flag).out for flag in ("--help", "--help-all"))
+    assert "--epochs" in short
+    assert "--inner-momentum" not in short
+    assert "--inner-momentum" in whole
+    assert "--help-all" not in run("doctor", "--help").out  # which has nothing more to show
 
 
 def test_help_of_train_describes_every_setting(run: Run) -> None:
-    text = " ".join(run("train", "--help").out.split())
+    text = " ".join(run("train", "--help-all").out.split())
     for name, field in CFNSettings.model_fields.items():
         assert f"--{name.replace('_', '-')}" in text
         assert " ".join(str(field.description).split()[:3]) in text
 
 
 def test_help_of_train_says_which_setting_is_learned(run: Run) -> None:
-    text = " ".join(run("train", "--help").out.split())
+    text = " ".join(run("train", "--help-all").out.split())
     assert "--mean-damping DAMPING shrinkage of the means" in text
     assert "(empirical Bayes, by EM) (default by the data)" in text
     assert "(default None)" not in text
 
 
 def test_help_of_train_describes_side_information(run: Run) -> None:
-    text = " ".join(run("train", "--help").out.split())
+    text = " ".join(run("train", "--help-all").out.split())
     for side in ("item", "user"):
         for what in ("features", "text", "tags", "links", "vectors"):
-            assert f"--{side}-{what} FILE" in text
+            assert f"--{side}-{what} FILE ..." in text
     size = signature(Features.read).parameters["reduce_to"].default
     assert f"(default {size})" in text
 
@@ -103,17 +112,13 @@ def test_help_imports_nothing_heavy() -> None:
         (["similar", "m", "--item", "1", "-n", "many"], "at least 1, got 'many'"),
         (["similar", "m"], "required: --item"),
         (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--seed", "-1"], "0 or more, got '-1'"),
-        (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--by", "luck"], "invalid choice: 'luck'"),
+        (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--strategy", "luck"], "invalid choice: 'luck'"),
         (["datasets", "make", "--out", "w", "--users", "0"], "--users: must be a whole number of at least 1"),
         (["datasets", "make", "--out", "w", "--like", "ml-2m"], "invalid choice: 'ml-2m'"),
         (["datasets", "make", "--out", "w", "--choice", "11"], "--choice: must be a number from 0 to 10, got '11'"),
         (["datasets", "make", "--out", "w", "--choice", "much"], "must be a number from 0 to 10, got 'much'"),
         (["demo", "--ratings", "1e5"], "--ratings: must be a whole number"),
         (["datasets", "make", "--out", "w", "--like", "ml-1m", "--size", "0"], "above 0 and at most 10, got '0'"),
-        (["benchmark", "growth", "--rounds", "0"], "--rounds: must be a whole number of at least 1"),
-        (["benchmark", "speed", "--size", "11"], "--size: must be a number above 0 and at most 10, got '11'"),
-        (["benchmark", "speed", "--size", "nan"], "above 0 and at most 10, got 'nan'"),
-        (["benchmark", "speed", "--threads", "-1"], "--threads: must be a whole number, 0 or more, got '-1'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

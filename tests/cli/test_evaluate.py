@@ -32,6 +32,7 @@ def test_lists_as_in_python(run: Run, halves: tuple[Path, Path]) -> None:
     model, test = halves
     result = run("evaluate", model, test, "--ranking", "--top", 5, "--relevant", 3.5, "--json", "--quiet")
     assert (result.code, result.err) == (0, "")
+    assert result.code == 0, result.err
     document = json.loads(result.out)
     loaded, ratings = Recommender.load(model), Ratings.read(test)
     for name, by in zip(("ranking", "ranking_by_rating"), BOTH, strict=True):
@@ -87,7 +88,7 @@ def test_a_model_without_intervals(run: Run, halves: tuple[Path, Path], tmp_path
 def test_groups_of_users(run: Run, halves: tuple[Path, Path]) -> None:
     model, test = halves
     groups = evaluate(Recommender.load(model), Ratings.read(test)).user_clusters
-    result = run("evaluate", model, test, "--by", "users")
+    result = run("evaluate", model, test, "--group-by", "users")
     assert "By number of training ratings of the user" in result.out
     assert f"{groups[0].rmse:.4f}" in result.out
     assert "By number of training ratings of the item" in run("evaluate", model, test).out
@@ -112,7 +113,18 @@ def strangers(world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     """A model of some of the users, and the ratings of the others in two parts."""
     folder = tmp_path_factory.mktemp("strangers")
     train, told, test, model = (folder / name for name in ("train.csv", "told.csv", "test.csv", "model"))
-    words = ["split", world / "ratings.csv", "--by", "strong", "--train", train, "--fold-in", told, "--test", test]
+    words = [
+        "split",
+        world / "ratings.csv",
+        "--strategy",
+        "strong",
+        "--train",
+        train,
+        "--fold-in",
+        told,
+        "--test",
+        test,
+    ]
     assert main([str(word) for word in (*words, "--ratio", "0.7")]) == 0
     assert main([str(word) for word in ("train", train, "--out", model, "--quiet", *QUICK)]) == 0
     return model, told, test
@@ -122,6 +134,7 @@ def test_new_users_are_folded_in(run: Run, strangers: tuple[Path, Path, Path]) -
     model, told, test = strangers
     result = run("evaluate", model, test, "--fold-in", told, "--fold-in-ratings", 5, "--json", "--quiet")
     assert (result.code, result.err) == (0, "")
+    assert result.code == 0, result.err
     document = json.loads(result.out)
     few = at_most_each(Ratings.read(told), most=5)
     found = evaluate_newcomers(Recommender.load(model), few, Ratings.read(test))
@@ -142,7 +155,9 @@ def test_interactions_are_measured_by_lists(
     assert f"every interaction is relevant: {len(Ratings.read(test))} interactions" in result.out
     assert "RMSE" not in result.out
     assert json.loads(run("evaluate", model, test, "--json").out)["ranking"]["relevant"] is None
-    assert "--by groups the errors of predicted" in refused("evaluate", model, test, "--by", "users", code=2)
+    assert "--group-by groups the errors of predicted" in refused(
+        "evaluate", model, test, "--group-by", "users", code=2
+    )
     assert "relevant=4 is for ratings" in run("evaluate", model, test, "--relevant", 4).err
 
 
@@ -151,7 +166,7 @@ def test_wrong_calls(refused: Callable[..., str], halves: tuple[Path, Path]) -> 
     assert "--top says how to measure lists; add --ranking" in refused("evaluate", model, test, "--top", 5, code=2)
     assert "--relevant says how to" in refused("evaluate", model, test, "--relevant", 4, code=2)
     assert "at least 1" in refused("evaluate", model, test, "--ranking", "--top", 0, code=2)
-    assert "invalid choice: 'films'" in refused("evaluate", model, test, "--by", "films", code=2)
+    assert "invalid choice: 'films'" in refused("evaluate", model, test, "--group-by", "films", code=2)
     assert "add --fold-in" in refused("evaluate", model, test, "--fold-in-ratings", 5, code=2)
     assert "the model was trained with" in refused("evaluate", model, test, "--fold-in", test)
     assert refused("evaluate", model, test, "--ranking", "--relevant", 6) == (
@@ -164,10 +179,12 @@ def test_what_users_do_next(run: Run, refused: Callable[..., str], tmp_path: Pat
     (tmp_path / "clicks.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
     train, test, model = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "model"
     assert (
-        run("split", tmp_path / "clicks.csv", "--in-order", "--by", "last", "--train", train, "--test", test).code == 0
+        run("split", tmp_path / "clicks.csv", "--in-order", "--strategy", "last", "--train", train, "--test", test).code
+        == 0
     )
     assert run("train", train, "--algorithm", "markov", "--out", model, "--quiet").code == 0
     result = run("evaluate", model, test, "--strategy", "last", "--train", train, "--json", "--quiet")
+    assert result.code == 0, result.err
     document = json.loads(result.out)
     assert set(document) == {"this model", "popularity", "recent-popularity", "markov", "ease", "lists, any"}
     assert document["this model"] == document["markov"]
@@ -178,4 +195,4 @@ def test_what_users_do_next(run: Run, refused: Callable[..., str], tmp_path: Pat
     assert "leave it out" in refused("evaluate", model, test, "--strategy", "last", "--relevant", 4, code=2)
     assert "add --strategy" in refused("evaluate", model, test, "--train", train, code=2)
     cut = ("split", train, "--train", tmp_path / "a.csv", "--test", tmp_path / "b.csv", "--at", "2001-01-01")
-    assert "--by time" in refused(*cut, code=2)
+    assert "--strategy time" in refused(*cut, code=2)

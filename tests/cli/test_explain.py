@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 
 @pytest.mark.parametrize("by", ["list", "rating"])
 def test_what_moves_a_prediction(run: Run, model: Path, by: Literal["list", "rating"]) -> None:
-    found = json.loads(run("explain", model, "7", "--user", "3", "--by", by, "--json").out)
+    found = json.loads(run("explain", model, "7", "--user", "3", "--rank-by", by, "--json").out)
     loaded = Recommender.load(model)
     assert (found["item"], found["title"], found["by"]) == (7, "Film 7", by)
     assert found["clipped"] == pytest.approx(float(loaded.score(3, by=by)[loaded.items.index(7)]), abs=1e-5)
@@ -28,7 +28,7 @@ def test_what_moves_a_prediction(run: Run, model: Path, by: Literal["list", "rat
 
 @pytest.mark.parametrize(("by", "together"), [("list", "the list score"), ("rating", "the predicted rating")])
 def test_the_table_adds_up(run: Run, model: Path, by: str, together: str) -> None:
-    result = run("explain", model, 7, "--user", 3, "-n", 2, "--by", by)
+    result = run("explain", model, 7, "--user", 3, "-n", 2, "--rank-by", by)
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Why Film 7\n")
     names, amounts = amounts_in(result.out)
@@ -58,7 +58,19 @@ def amounts_in(table: str) -> tuple[list[str], list[float]]:
 
 
 def test_somebody_new(run: Run, hybrid: Path) -> None:
-    words = ("explain", hybrid, 7, "--by", "rating", "--rating", "1=4.5", "--rating", "2=2", "--describe", "age=25")
+    words = (
+        "explain",
+        hybrid,
+        7,
+        "--rank-by",
+        "rating",
+        "--rating",
+        "1=4.5",
+        "--rating",
+        "2=2",
+        "--describe",
+        "age=25",
+    )
     result = run(*words, "--json")
     assert result.code == 0, result.err
     found = json.loads(result.out)
@@ -77,7 +89,7 @@ def test_a_prediction_beyond_the_scale_says_so(run: Run, model: Path) -> None:
     found = max(loaded.explain_many(everything, everything, by="rating"), key=lambda explanation: explanation.value)
     assert found.value > found.clipped == 5
     words = [word for item in everything for word in ("--rating", f"{item}=5")]
-    result = run("explain", model, found.item, "--by", "rating", *words)
+    result = run("explain", model, found.item, "--rank-by", "rating", *words)
     assert "beyond the scale" in result.out
     *_, together, _, interval = result.out.splitlines()
     assert "5.0000" in together
@@ -85,7 +97,7 @@ def test_a_prediction_beyond_the_scale_says_so(run: Run, model: Path) -> None:
 
 
 def test_a_predicted_rating_has_its_interval(run: Run, model: Path) -> None:
-    words = ("explain", model, 7, "--by", "rating")
+    words = ("explain", model, 7, "--rank-by", "rating")
     found = json.loads(run(*words, "--user", 3, "--json").out)
     expected = Recommender.load(model).predict([(3, 7)], with_interval=True)
     assert found["low"] == pytest.approx(float(expected.low[0]), abs=1e-4)
@@ -106,7 +118,7 @@ def test_shares_of_a_list_score_are_told(run: Run, model: Path) -> None:
     shares = [float(line[3].removesuffix("%")) for line in lines]
     assert shares[-1] == 100
     assert sum(shares[:-1]) == pytest.approx(100, abs=0.05 * len(shares))
-    assert "share" not in run("explain", model, best.item, "--user", 3, "--by", "rating").out
+    assert "share" not in run("explain", model, best.item, "--user", 3, "--rank-by", "rating").out
 
 
 def test_titles_are_printed_literally(run: Run, model: Path) -> None:

@@ -19,7 +19,7 @@ def parts(tmp_path: Path) -> list[object]:
 
 @pytest.mark.parametrize("by", ["random", "time", "cold-items", "cold-users"])
 def test_split(run: Run, world: Path, tmp_path: Path, parts: list[object], by: str) -> None:
-    result = run("split", world / "ratings.csv", *parts, "--by", by, "--ratio", "0.8", "--seed", "3", "--json")
+    result = run("split", world / "ratings.csv", *parts, "--strategy", by, "--ratio", "0.8", "--seed", "3", "--json")
     assert (result.code, result.err) == (0, "")
     whole, train, test = (
         Ratings.read(path)
@@ -40,7 +40,7 @@ def test_split(run: Run, world: Path, tmp_path: Path, parts: list[object], by: s
 
 
 def test_split_by_the_last_of_each_user(run: Run, world: Path, tmp_path: Path, parts: list[object]) -> None:
-    result = run("split", world / "ratings.csv", *parts, "--by", "last", "--last", "2", "--json")
+    result = run("split", world / "ratings.csv", *parts, "--strategy", "last", "--last", "2", "--json")
     assert (result.code, result.err) == (0, "")
     whole, train, test = (
         Ratings.read(path)
@@ -53,7 +53,7 @@ def test_split_by_the_last_of_each_user(run: Run, world: Path, tmp_path: Path, p
 def test_split_for_strong_generalisation(run: Run, world: Path, tmp_path: Path, parts: list[object]) -> None:
     told = tmp_path / "told.csv"
     result = run(
-        "split", world / "ratings.csv", *parts, "--by", "strong", "--fold-in", told, "--ratio", "0.8", "--json"
+        "split", world / "ratings.csv", *parts, "--strategy", "strong", "--fold-in", told, "--ratio", "0.8", "--json"
     )
     assert (result.code, result.err) == (0, "")
     train, fold_in, test = (Ratings.read(part["file"]) for part in json.loads(result.out))
@@ -66,11 +66,11 @@ def test_split_for_strong_generalisation(run: Run, world: Path, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--last 2", "--last belongs to a split by last; add --by last"),
-        ("--by last --ratio 0.5", "--ratio says nothing where the last ratings of each user are tested"),
-        ("--by strong", "name the file for the ratings to fold in with --fold-in"),
-        ("--fold-in c.csv", "--fold-in belongs to a split by strong; add --by strong"),
-        ("--fold-in-ratio 0.5", "--fold-in-ratio belongs to a split by strong; add --by strong"),
+        ("--last 2", "--last belongs to a split by last; add --strategy last"),
+        ("--strategy last --ratio 0.5", "--ratio says nothing where the last ratings of each user are tested"),
+        ("--strategy strong", "name the file for the ratings to fold in with --fold-in"),
+        ("--fold-in c.csv", "--fold-in belongs to a split by strong; add --strategy strong"),
+        ("--fold-in-ratio 0.5", "--fold-in-ratio belongs to a split by strong; add --strategy strong"),
     ],
 )
 def test_split_refuses_what_it_makes_no_use_of(
@@ -105,7 +105,7 @@ def test_split_refuses(refused: Callable[..., str], world: Path, tmp_path: Path)
     (tmp_path / "c.csv").mkdir()
     assert "c.csv: this is a folder" in refused("split", whole, "--train", one, "--test", tmp_path / "c.csv")
     (tmp_path / "timeless.csv").write_text("user,item,rating\n1,1,3\n2,1,4\n")
-    timeless = refused("split", tmp_path / "timeless.csv", "--train", one, "--test", other, "--by", "time")
+    timeless = refused("split", tmp_path / "timeless.csv", "--train", one, "--test", other, "--strategy", "time")
     assert "no times to split by" in timeless
     few = refused("split", tmp_path / "timeless.csv", "--train", one, "--test", other)
     assert "ratio=0.9 of 2 ratings leaves none to test" in few

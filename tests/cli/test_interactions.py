@@ -52,7 +52,7 @@ def test_from_events_to_a_report(run: Run, events: Path, tmp_path: Path) -> None
     [
         (("predict", "MODEL", "PAIRS"), "trained on interactions, so it knows no ratings to predict; ask for lists"),
         (
-            ("recommend", "MODEL", "--user", "1", "--by", "rating"),
+            ("recommend", "MODEL", "--user", "1", "--rank-by", "rating"),
             "was trained on interactions, so it knows no ratings",
         ),
     ],

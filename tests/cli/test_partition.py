@@ -97,4 +97,4 @@ def test_a_pipe(refused: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_the_help_says_which_rating_counts(run: Run) -> None:
-    assert "at equal times the last line" in " ".join(run("partition", "--help").out.split())
+    assert "at equal times the last line" in " ".join(run("partition", "--help-all").out.split())

@@ -89,9 +89,9 @@ def test_from_features_to_somebody_new(some: Path, about: list[str], tmp_path: P
     told = json.loads(run("features", model, "--json"))
     assert [line["column"] for line in told["users"]["about"]] == ["age", "occupation", "links"]
     describe = [f"--describe={column}" for column in ("age=70", "occupation=retired", "links=")]
-    old = json.loads(run("recommend", model, *describe, "--by=rating", "--json"))
+    old = json.loads(run("recommend", model, *describe, "--rank-by=rating", "--json"))
     describe[:2] = ["--describe=age=15", "--describe=occupation=pupil"]
-    young = json.loads(run("recommend", model, *describe, "--by=rating", "--json"))
+    young = json.loads(run("recommend", model, *describe, "--rank-by=rating", "--json"))
     year_of_old, year_of_young = (
         sum(int(entry["title"][-5:-1]) for entry in found) / 10  # titles end in (1995)
         for found in (old, young)

@@ -25,7 +25,7 @@ def listed(run: Run, *words: object) -> list[Any]:
 
 
 RULES: dict[str, tuple[list[object], dict[str, Any]]] = {
-    "by rating": (["--by", "rating"], {"by": "rating"}),
+    "by rating": (["--rank-by", "rating"], {"by": "rating"}),
     "where": (
         ["--where", "genres:Drama", "--where", "year:1970.."],
         {"where": {"genres": "Drama", "year": {"min": 1970}}},
@@ -79,9 +79,9 @@ def test_a_model_of_interactions_has_no_ratings(
     assert "rating" not in json.loads(run("recommend", hybrid, "--user", 7, "--json").out)[0]
     head = run("recommend", hybrid, "--all", "-n", 1).out.splitlines()[0]
     assert head == "user,rank,item,score,raters,title"
-    says = f"{hybrid}: was trained on interactions, so it knows no ratings; leave out --by rating\n"
-    assert refused("recommend", hybrid, "--user", 7, "--by", "rating") == says
-    assert refused("explain", hybrid, 7, "--user", 7, "--by", "rating") == says
+    says = f"{hybrid}: was trained on interactions, so it knows no ratings; leave out --rank-by rating\n"
+    assert refused("recommend", hybrid, "--user", 7, "--rank-by", "rating") == says
+    assert refused("explain", hybrid, 7, "--user", 7, "--rank-by", "rating") == says
 
 
 def test_nothing_left_says_which_rules_to_loosen(run: Run, hybrid: Path) -> None:
@@ -148,7 +148,7 @@ def test_refused(refused: Callable[..., str], hybrid: Path, words: list[str], sa
         (["--diversity", "2"], "argument --diversity: must be a number from 0 to 1, got '2';"),
         (["--new-items", "nan"], "argument --new-items: must be a number from 0 to 1, got 'nan';"),
         (["--min-ratings", "-1"], "argument --min-ratings: must be a whole number, 0 or more, got '-1';"),
-        (["--by", "chance"], "argument --by: invalid choice: 'chance'"),
+        (["--rank-by", "chance"], "argument --rank-by: invalid choice: 'chance'"),
     ],
 )
 def test_refused_at_once(refused: Callable[..., str], hybrid: Path, words: list[str], says: str) -> None:

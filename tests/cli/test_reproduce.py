@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cofill.cli.reproduce import _published
-from cofill.experiments.source_code import code_of
 from tests.cli.conftest import Run
 from tests.experiments.conftest import TINY
 from tests.warm_processes import WarmProcess, run_warm
@@ -142,14 +141,16 @@ def test_other_ratings_of_the_same_name_are_refused(
     assert run("reproduce", "rmse", "--dataset", words[1], *only).code == 0
 
 
-def test_runs_of_other_code_are_run_again_and_it_is_said(
+def test_runs_of_another_version_are_told_and_fresh_does_them_again(
     run: Run, words: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = ("reproduce", "rmse", *words, "--only", "fitted means", "ALS-WR")
+    call = ("reproduce", "rmse", *words, "--only", "fitted means")
     assert run(*call).code == 0
-    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda name: "new" if name == "als-wr" else code_of(name))
-    assert "2 finished runs are of other code than this, and are run again\n" in run(*call).err
-    assert "run again" not in run(*call).err
+    for place in ("runs", "reproducing"):
+        monkeypatch.setattr(f"cofill.experiments.{place}.version", lambda: "another")
+    assert "2 finished runs are of another version or commit; --fresh runs them again\n" in run(*call).err
+    assert "another version" not in run(*call, "--fresh").err
+    assert "another version" not in run(*call).err
 
 
 Refused = Callable[..., str]

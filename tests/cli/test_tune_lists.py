@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from cofill.config import ListSettings, read_settings_file
-from cofill.tuning.list_search_data import ListSearchData
+from cofill.tuning.search import run_trials
+from cofill.tuning.search_data import SearchData
 from cofill.tuning.study import Plan, open_study
-from cofill.tuning.trials import run_trials
 from tests.cli.conftest import QUICK, Run
 
 TRIALS = ("--trials", "3")
 PLAYS = ("--count-column", "plays")  # said, so that nobody has to be told that these are interactions
 
 
-def search_here(data: ListSearchData, plan: Plan, *, url: str, name: str, trials: int, **_: Any) -> None:
+def search_here(data: SearchData, plan: Plan, *, url: str, name: str, trials: int, **_: Any) -> None:
     """What workers do, without the seconds that a process takes to start."""
     run_trials(open_study(url, name, plan), plan, data, trials)
 

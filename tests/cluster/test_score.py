@@ -219,7 +219,7 @@ def test_everybodys_lists_on_ray_are_made_once(
     assert run()["kept"] == 3
     same_rows(rows_in(out), expected, ["score", "rating"])
 
-    for change in (("-n", "6"), ("--by", "rating"), ("--exclude", "3"), ("--include-known",)):
+    for change in (("-n", "6"), ("--rank-by", "rating"), ("--exclude", "3"), ("--include-known",)):
         assert main([*command, *change]) == 1
         assert "of another question" in capsys.readouterr().err
     assert sorted(path.name for path in out.glob("*.json")) == ["lists.json"]

@@ -11,7 +11,7 @@ from cofill import workers
 from cofill.cluster.session import workplace
 from cofill.data.datasets.world import make_world
 from cofill.errors import ClusterError, SettingsError
-from cofill.tuning.storage import absolute_url, check_within_reach
+from cofill.tuning.study import absolute_url, check_within_reach
 from cofill.workers import Outcome, map_unordered
 from tests.cluster.conftest import members
 from tests.waiting import wait_until

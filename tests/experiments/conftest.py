@@ -9,9 +9,8 @@ import pytest
 from cofill.data.datasets.world import make_world
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
-from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.plan import Plan
-from cofill.experiments.runs import Store
+from cofill.experiments.runs import ExperimentData, Store
 
 TINY: Mapping[str, Mapping[str, Any]] = {
     "cfn": {"epochs": 2, "hidden": 40, "patience": 1},

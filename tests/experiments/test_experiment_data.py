@@ -9,8 +9,7 @@ import pytest
 from cofill.data.datasets import locate
 from cofill.data.described import SideInformation
 from cofill.data.splits import random_split
-from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.runs import Part
+from cofill.experiments.runs import ExperimentData, Part
 
 
 def with_folds(data: ExperimentData) -> ExperimentData:
@@ -19,23 +18,6 @@ def with_folds(data: ExperimentData) -> ExperimentData:
     first = np.where(place % 5 == 0, 2, 1).astype(np.uint8)
     second = np.where(place % 5 == 1, 2, np.where(place % 5 == 2, 0, 1)).astype(np.uint8)
     return replace(data, folds=(first, second))
-
-
-def test_data_survive_their_way_to_a_worker(data: ExperimentData) -> None:
-    data = with_folds(data)
-    again = ExperimentData.from_bytes(data.to_bytes())
-    assert again.fingerprint() == data.fingerprint()
-    assert again.side_fingerprint() == data.side_fingerprint()
-    assert again.ratings.users == data.ratings.users
-    assert again.ratings.scale == data.ratings.scale
-    for part in (Part("random", 0.8, 3), Part("published", fold=1)):
-        for one, other in zip(again.parts(part), data.parts(part), strict=True):
-            np.testing.assert_array_equal(one.item_index, other.item_index)
-            np.testing.assert_array_equal(one.values, other.values)
-    assert again.side.items is not None
-    assert data.side.items is not None
-    np.testing.assert_array_equal(again.side.items.values, data.side.items.values)
-    assert again.side.items.names == data.side.items.names
 
 
 def test_parts_are_those_of_split_and_of_the_publisher(data: ExperimentData) -> None:

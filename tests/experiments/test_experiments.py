@@ -9,9 +9,8 @@ from cofill.data.described import SideInformation
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval
 from cofill.experiments import EXPERIMENTS, experiment, paper
-from cofill.experiments.plan import LINEUP, LISTS, Plan
+from cofill.experiments.plan import LINEUP, LISTS, Cell, Plan, Table
 from cofill.experiments.reproducing import reproduce
-from cofill.experiments.result_table import Cell, Table
 from cofill.experiments.runs import Part, Protocol, Run, Store
 
 from .conftest import MakePlan

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from cofill.errors import CofillError
-from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.measuring import perform
-from cofill.experiments.missing_runs import Event, Standing, finish
 from cofill.experiments.plan import LINEUP
-from cofill.experiments.runs import Part, Run, Store
-from cofill.progress import duration
+from cofill.experiments.reproducing import Event, finish
+from cofill.experiments.runs import ExperimentData, Part, Store
 from cofill.workers import Work
 
 from .conftest import MakePlan
@@ -78,7 +76,7 @@ def test_what_nobody_thought_of_is_told_with_its_type(
 def test_a_process_that_dies_is_noticed(
     make_plan: MakePlan, data: ExperimentData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofill.experiments.missing_runs.__name__", __name__)
+    monkeypatch.setattr("cofill.experiments.reproducing.__name__", __name__)
     runs = [make_plan().run(LINEUP["fitted means"], split) for split in (0, 1)]
     told = "its process was killed, perhaps for want of memory: use fewer workers;"
     with pytest.raises(CofillError, match=f"^fitted means: {told}"):
@@ -88,17 +86,6 @@ def test_a_process_that_dies_is_noticed(
 def begin_work(work: Work, content: bytes) -> Any:
     """In place of what does a run: dies."""
     return lambda task: os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_worker_with_other_code_is_not_believed(
-    make_plan: MakePlan, data: ExperimentData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = make_plan()
-    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda algorithm: "before")
-    run = plan.run(LINEUP["fitted means"], 0, task="cost")
-    with pytest.raises(CofillError, match="fitted means: the code of cofill has changed since this command began;"):
-        finish([run], data, plan.store, workers=1, watch=lambda event: None)
-    assert plan.record(run) is None
 
 
 def test_a_training_that_runs_away_is_a_result(make_plan: MakePlan, data: ExperimentData) -> None:
@@ -122,33 +109,3 @@ def test_a_search_touches_no_test_rating(make_plan: MakePlan, data: ExperimentDa
     assert len(result["validation_curve"]) == 2
     # The curve is that of the network's own output; the decoder, which is what predicts, does better.
     assert result["validation_rmse"] < min(result["validation_curve"])
-
-
-# What a person sees
-
-
-def run_of(label: str, seed: int) -> Run:
-    return Run(label, "measure", "means", {"seed": seed}, Part("random", 0.9, seed), "aa", None)
-
-
-def test_the_time_left() -> None:
-    slow, quick = [run_of("slow", seed) for seed in (0, 1)], [run_of("quick", seed) for seed in (2, 3)]
-    standing = Standing([*slow, *quick], {slow[0].digest: 100.0}, workers=2)
-    assert standing.left() == pytest.approx((100 + 2 * 100) / 2)  # of the quick ones nothing is known yet
-    standing.take(Event(quick[0], 1.0, {"seconds": 10.0}))
-    assert standing.left() == pytest.approx((100 + 10) / 2)
-    standing.take(Event(slow[1], 0.25))
-    assert standing.left() == pytest.approx((75 + 10) / 2)
-    assert standing.completed == 2.25
-    assert standing.told() == "2 of 4 runs  now slow 25%  about 42 s left"
-    standing.take(Event(slow[1], 1.0, {"seconds": 90.0}))
-    standing.take(Event(quick[1], 1.0, {"seconds": 9.0}))
-    assert standing.told() == "4 of 4 runs"
-
-
-def test_nothing_is_known_before_the_first_run() -> None:
-    assert Standing([run_of("slow", 0)], {}, workers=1).left() is None
-
-
-def test_durations() -> None:
-    assert [duration(seconds) for seconds in (4.4, 61, 3725)] == ["4 s", "1 min 01 s", "1 h 02 min"]

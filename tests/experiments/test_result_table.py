@@ -2,7 +2,7 @@
 
 from cofill.evaluation import Interval
 from cofill.experiments import paper
-from cofill.experiments.result_table import Column, Table
+from cofill.experiments.plan import Column, Table
 
 TABLE = Table(
     "Some",
@@ -34,12 +34,6 @@ def test_a_table_in_json_has_every_column_and_every_value() -> None:
         "gain": None,
         "count": None,
     }
-
-
-def test_the_names_that_a_table_begins_with() -> None:
-    assert TABLE.leading_words() == 1
-    words = Table("Some", (Column("a"), Column("empty"), Column("b"), Column("c")), [["x", None, "y", 1.0]])
-    assert words.leading_words() == 2
 
 
 def test_the_figures_of_the_paper_agree_with_each_other() -> None:

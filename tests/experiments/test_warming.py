@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cofill.experiments import measuring
-from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.measuring import perform
 from cofill.experiments.plan import LINEUP
+from cofill.experiments.runs import ExperimentData
 from cofill.memory import reset_peak
 
 from .conftest import MakePlan

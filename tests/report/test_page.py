@@ -243,14 +243,14 @@ def test_settings_that_differ_come_first_and_can_be_given_again(subject: Subject
     page = check(report_page(subject))
     rows = {row[0]: row[1:3] for row in page.tables["Settings that differ from their defaults"][1:]}
     assert rows == {"epochs": ["3", "by the data"], "hidden": ["6", "250"], "threads": ["1", "0"]}
-    assert "--hidden 6 \\ --epochs 3 \\ --threads 1" in page.text
+    assert "--set hidden=6 \\ --set epochs=3 \\ --set threads=1" in page.text
     assert "orientation" in {row[0] for row in page.tables["Settings at their defaults"]}
 
 
 def test_settings_are_told_with_every_digit(parts: tuple[Ratings, Ratings]) -> None:
     chosen: dict[str, Any] = {"learning_rate": 0.10512345678, "weight_decay": 1e-7}
     page = check(report_page(Subject(CFN(**QUICK, **chosen).fit(parts[0]), "films")))
-    assert "--learning-rate 0.10512345678 \\ --weight-decay 1e-07" in page.text
+    assert "--set learning_rate=0.10512345678 \\ --set weight_decay=1e-07" in page.text
 
 
 def test_only_ratings_that_are_new_to_the_model_give_a_test_rmse(subject: Subject) -> None:

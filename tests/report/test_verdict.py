@@ -12,8 +12,7 @@ from cofill.data.splits import random_split
 from cofill.models import algorithm
 from cofill.models.cfn.model import CFN
 from cofill.report import Subject
-from cofill.report.baselines import MeansAlone, fitted_ease, known_ratings
-from cofill.report.verdict import percent, squared_errors_to_means, verdict_on
+from cofill.report.subject import MeansAlone, fitted_ease, known_ratings, percent, squared_errors_to_means, verdict_on
 
 
 @pytest.fixture(scope="module")

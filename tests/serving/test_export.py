@@ -59,7 +59,7 @@ def test_train_takes_it(served: Path, original: Path, capsys: pytest.CaptureFixt
     out, model = served.parent / "live", served.parent / "next"
     assert main(["export", str(served), "--out", str(out), "--quiet"]) == 0
     words = ["--scale", "0.5", "5", "--epochs", "1", "--hidden", "2", "--threads", "1", "--json", "--quiet"]
-    assert main(["train", str(original), "--with", str(out), "--out", str(model), *words]) == 0
+    assert main(["train", str(original), "--live-export", str(out), "--out", str(model), *words]) == 0
     assert json.loads(capsys.readouterr().out)["ratings"] == 6
 
 

@@ -155,7 +155,7 @@ def test_train_takes_the_folder_and_the_server_counts_nothing_twice(lived: Path,
     ]
     clicks.write_text("user,item,count\n" + "\n".join(rows) + "\n")
     words = ["--out", str(lived), "--quiet", "--confidence", "1", "--count-column", "count"]
-    assert main(["train", str(clicks), "--with", str(exported(lived)), *words]) == 0
+    assert main(["train", str(clicks), "--live-export", str(exported(lived)), *words]) == 0
     trained = Recommender.load(lived)
     assert trained.data_summary["live"] == {"database": store.counter().database, "change": store.counter().change}
     assert 3 not in trained.users

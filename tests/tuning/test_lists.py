@@ -18,15 +18,10 @@ from cofill.data.splits import split
 from cofill.errors import DataError, SettingsError
 from cofill.evaluation.ranking import evaluate_ranking
 from cofill.models.bias_models import ListModel
-from cofill.tuning.goals import GOALS
-from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import Standing, search
+from cofill.tuning.search import Standing, run_trials, search
 from cofill.tuning.search_data import SearchData
-from cofill.tuning.storage import storage_url
-from cofill.tuning.study import Plan, Sampler, make_sampler, open_study
-from cofill.tuning.trials import run_trials
-from cofill.workers import StoppedError
+from cofill.tuning.study import GOALS, Plan, Sampler, make_sampler, open_study, storage_url
 
 MEMORY = "sqlite:///:memory:"
 DAY = 86_400
@@ -38,8 +33,8 @@ def ratings() -> Ratings:
 
 
 @pytest.fixture(scope="module")
-def data(ratings: Ratings) -> ListSearchData:
-    return ListSearchData.of(ratings)
+def data(ratings: Ratings) -> SearchData:
+    return SearchData.of(ratings)
 
 
 def interactions(*, counts: bool = True, times: bool = False, seed: int = 0) -> Interactions:
@@ -67,15 +62,15 @@ def changed_tastes(seed: int = 0) -> Interactions:
     return Interactions.read(tuple(list(column) for column in zip(*lines, strict=True)))
 
 
-def plan_of(data: ListSearchData, sampler: Sampler = "genetic", by: Any = "random", **settings: Any) -> Plan:
-    return Plan.for_lists(CFNSettings.of(settings), sampler, data, by)
+def plan_of(data: SearchData, sampler: Sampler = "genetic", by: Any = "random", **settings: Any) -> Plan:
+    return Plan.of("ndcg", data, CFNSettings.of(settings), sampler, validation_by=by)
 
 
-def genes_of(data: ListSearchData, **settings: Any) -> set[str]:
+def genes_of(data: SearchData, **settings: Any) -> set[str]:
     return set(plan_of(data, **settings).space())
 
 
-def searched(data: ListSearchData, plan: Plan, trials: int) -> optuna.Study:
+def searched(data: SearchData, plan: Plan, trials: int) -> optuna.Study:
     study = open_study(MEMORY, "s", plan)
     run_trials(study, plan, data, trials)
     return study
@@ -85,7 +80,7 @@ def searched(data: ListSearchData, plan: Plan, trials: int) -> optuna.Study:
 def test_the_score_is_that_of_the_lists_of_a_model(ratings: Ratings, kind: str) -> None:
     """Fitted on the rest, in the caller's ids, and measured on the validation part by everybody's measure."""
     given = ratings if kind == "ratings" else interactions(times=True)
-    data = ListSearchData.of(given)
+    data = SearchData.of(given)
     plan = plan_of(data, seed=3, validation=0.2)
     study = searched(data, plan, 3)
     train, validation = split(given, "random", 0.8, 3)
@@ -94,7 +89,7 @@ def test_the_score_is_that_of_the_lists_of_a_model(ratings: Ratings, kind: str) 
         assert trial.value == pytest.approx(evaluate_ranking(model, validation, n=10).ndcg, abs=1e-9)
 
 
-def test_the_latest_can_be_held_out(ratings: Ratings, data: ListSearchData) -> None:
+def test_the_latest_can_be_held_out(ratings: Ratings, data: SearchData) -> None:
     plan = plan_of(data, by="time")
     (trial,) = searched(data, plan, 1).get_trials()
     train, validation = split(ratings, "time", 0.9, 0)
@@ -104,17 +99,16 @@ def test_the_latest_can_be_held_out(ratings: Ratings, data: ListSearchData) -> N
 def test_side_information_takes_part(ratings: Ratings) -> None:
     ids = list(range(1, 33))  # two of them have no ratings
     features = Features.read((ids, np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)))
-    data = ListSearchData.from_bytes(ListSearchData.of(ratings, items=features).to_bytes())
+    data = SearchData.of(ratings, items=features)
     (trial,) = searched(data, plan_of(data), 1).get_trials()
     train, validation = split(ratings, "random", 0.9, 0)
     model = ListModel().fit(train, item_features=features)
     assert trial.value == pytest.approx(evaluate_ranking(model, validation).ndcg, abs=1e-9)
-    assert data.fingerprint() == ListSearchData.of(ratings, items=features).fingerprint()
-    assert data.fingerprint() != ListSearchData.of(ratings).fingerprint()
+    assert data.fingerprint() != SearchData.of(ratings).fingerprint()
 
 
 @pytest.mark.parametrize("sampler", ["genetic", "tpe", "random"])
-def test_the_defaults_come_first(data: ListSearchData, sampler: Sampler) -> None:
+def test_the_defaults_come_first(data: SearchData, sampler: Sampler) -> None:
     plan = plan_of(data, sampler)
     study = searched(data, plan, 3)
     defaults = ListSettings()
@@ -128,31 +122,32 @@ def test_the_defaults_come_first(data: ListSearchData, sampler: Sampler) -> None
 
 
 @pytest.mark.parametrize("sampler", ["genetic", "tpe", "random"])
-def test_the_defaults_are_tried_again_if_that_failed(data: ListSearchData, sampler: Sampler) -> None:
+def test_the_defaults_are_tried_again_if_that_failed(data: SearchData, sampler: Sampler) -> None:
     plan = plan_of(data, sampler)
     study = open_study(MEMORY, "s", plan)
-    first, second = study.ask(plan.space()), study.ask(plan.space())
-    study.tell(first, state=TrialState.FAIL)
-    third, fourth = study.ask(plan.space()), study.ask(plan.space())
-    assert first.params == third.params == plan.first()
-    assert plan.first() not in (second.params, fourth.params)
+    run_trials(study, plan, data, 3, still_wanted=lambda: False)
+    run_trials(study, plan, data, 3)
+    failed, *others = study.get_trials()
+    assert failed.state == TrialState.FAIL
+    assert failed.params == plan.first()
+    assert [trial.params for trial in others].count(failed.params) == 1
 
 
-def test_what_is_searched(data: ListSearchData, ratings: Ratings) -> None:
+def test_what_is_searched(data: SearchData, ratings: Ratings) -> None:
     always = {"list_penalty", "list_popularity"}
     assert genes_of(data) == always | {"list_grade_power", "half_life"}
-    assert genes_of(ListSearchData.of(interactions())) == always | {"confidence"}
-    assert genes_of(ListSearchData.of(interactions(counts=False))) == always
-    assert genes_of(ListSearchData.of(interactions(times=True))) == always | {"confidence", "half_life"}
+    assert genes_of(SearchData.of(interactions())) == always | {"confidence"}
+    assert genes_of(SearchData.of(interactions(counts=False))) == always
+    assert genes_of(SearchData.of(interactions(times=True))) == always | {"confidence", "half_life"}
     at_once = Ratings.read([("a", "x", 3, 7), ("a", "y", 5, 7), ("b", "x", 4, 7)])
-    assert genes_of(ListSearchData.of(at_once)) == always | {"list_grade_power"}
+    assert genes_of(SearchData.of(at_once)) == always | {"list_grade_power"}
     assert genes_of(data, half_life=90, list_penalty=2) == {"list_popularity", "list_grade_power"}
     with pytest.raises(SettingsError, match="every setting that could be searched is given"):
-        genes_of(ListSearchData.of(interactions(counts=False)), list_penalty=1, list_popularity=0)
+        genes_of(SearchData.of(interactions(counts=False)), list_penalty=1, list_popularity=0)
 
 
 def test_confidence_is_found_where_counts_tell_what_people_like() -> None:
-    data = ListSearchData.of(interactions())
+    data = SearchData.of(interactions())
     study = searched(data, plan := plan_of(data), 15)
     best = best_trial(study)
     assert plan.values(best.params)["confidence"] > 0.3
@@ -160,7 +155,7 @@ def test_confidence_is_found_where_counts_tell_what_people_like() -> None:
 
 
 def test_a_half_life_is_found_where_tastes_have_changed() -> None:
-    data = ListSearchData.of(changed_tastes())
+    data = SearchData.of(changed_tastes())
     plan = plan_of(data, by="time", validation=0.15, list_goal="any")
     study = searched(data, plan, 15)
     best = best_trial(study)
@@ -168,7 +163,7 @@ def test_a_half_life_is_found_where_tastes_have_changed() -> None:
     assert (best.value or 0) > 1.1 * (study.get_trials()[0].value or 1)
 
 
-def test_a_half_life_can_be_off_in_any_trial(data: ListSearchData) -> None:
+def test_a_half_life_can_be_off_in_any_trial(data: SearchData) -> None:
     plan = plan_of(data)
     sampler = make_sampler("random", plan.space(), 0)
     study = optuna.create_study(sampler=sampler)
@@ -178,20 +173,19 @@ def test_a_half_life_can_be_off_in_any_trial(data: ListSearchData) -> None:
     assert max(drawn) < 3650
 
 
-def test_resumed_it_is_the_search_that_never_stopped(data: ListSearchData, tmp_path: Path) -> None:
+def test_resumed_it_is_the_search_that_never_stopped(data: SearchData, tmp_path: Path) -> None:
     plan, url = plan_of(data), storage_url(tmp_path)
     for wanted in (2, 5):
         run_trials(open_study(url, "s", plan), plan, data, wanted)
     answers = iter([True, True, True, False])
-    with pytest.raises(StoppedError):
-        run_trials(open_study(url, "s", plan), plan, data, 8, still_wanted=lambda: next(answers))
+    run_trials(open_study(url, "s", plan), plan, data, 8, still_wanted=lambda: next(answers))
     run_trials(open_study(url, "s", plan), plan, data, 8)
     resumed = [trial for trial in open_study(url, "s", plan).get_trials() if trial.state == TrialState.COMPLETE]
     whole = searched(data, plan, 8).get_trials()
     assert [(trial.params, trial.value) for trial in resumed] == [(trial.params, trial.value) for trial in whole]
 
 
-def test_in_processes_of_their_own(data: ListSearchData, tmp_path: Path) -> None:
+def test_in_processes_of_their_own(data: SearchData, tmp_path: Path) -> None:
     plan = plan_of(data)
     seen: list[Standing] = []
     url = storage_url(tmp_path)
@@ -202,10 +196,9 @@ def test_in_processes_of_their_own(data: ListSearchData, tmp_path: Path) -> None
     assert seen[-1].best == max(trial.value or 0.0 for trial in study.get_trials())
 
 
-def test_goals_do_not_mix(ratings: Ratings, data: ListSearchData, tmp_path: Path) -> None:
+def test_goals_do_not_mix(ratings: Ratings, data: SearchData, tmp_path: Path) -> None:
     url = storage_url(tmp_path)
-    network = SearchData.of(ratings, "item")
-    by_rmse = Plan.of(CFNSettings(), "cofill", "genetic", network.fingerprint(), features=False)
+    by_rmse = Plan.of("rmse", data, CFNSettings())
     open_study(url, "r", by_rmse)
     study = open_study(url, "s", plan_of(data, list_rank=20))
     assert study.direction == optuna.study.StudyDirection.MAXIMIZE
@@ -221,45 +214,24 @@ def test_goals_do_not_mix(ratings: Ratings, data: ListSearchData, tmp_path: Path
     open_study(url, "s", plan_of(data, list_rank=20, epochs=7, orientation="user"))  # no list depends on these
 
 
-def test_a_study_from_before_there_were_goals_goes_on(ratings: Ratings, tmp_path: Path) -> None:
-    network = SearchData.of(ratings, "item")
-    plan = Plan.of(CFNSettings(), "cofill", "genetic", network.fingerprint(), features=False)
-    before = {name: value for name, value in plan.about().items() if name != "goal"}
-    assert set(before["genes"][0]) == {"setting", "low", "high", "log", "whole", "with_features"}
-    optuna.create_study(storage=storage_url(tmp_path), study_name="s").set_user_attr("cofill", before)
-    open_study(storage_url(tmp_path), "s", plan)
-
-
-def test_a_plan_on_its_way_to_the_workers(data: ListSearchData, ratings: Ratings) -> None:
-    plan = plan_of(data, by="time", list_rank=40, validation=0.3)
-    assert Plan.from_json(plan.to_json()) == plan
-    for given in (ratings, interactions(), interactions(times=True)):
-        sent = ListSearchData.of(given)
-        come = ListSearchData.from_bytes(sent.to_bytes())
-        assert come.fingerprint() == sent.fingerprint()
-        assert (come.ratings.rated, come.ratings.scale) == (given.rated, given.scale)
-        assert (come.ratings.times is None) == (given.times is None)
-        assert come.feedback == sent.feedback
-
-
-def test_nothing_to_score_with(ratings: Ratings, data: ListSearchData) -> None:
+def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:
     with pytest.raises(SettingsError, match="set validation above 0"):
-        data.check(CFNSettings(validation=0.0), "random")
+        data.check_for_lists(CFNSettings(validation=0.0), "random")
     with pytest.raises(DataError, match=r"4 ratings are too few to hold out a share of 0.1"):
-        ListSearchData.of(ratings.select(np.arange(4))).check(CFNSettings(), "random")
+        SearchData.of(ratings.select(np.arange(4))).check_for_lists(CFNSettings(), "random")
     with pytest.raises(DataError, match=r"half_life needs to know when .* these interactions have no times"):
-        ListSearchData.of(interactions()).check(CFNSettings(half_life=3), "random")
+        SearchData.of(interactions()).check_for_lists(CFNSettings(half_life=3), "random")
     bad = Ratings.read([(user, item, 1 + (user + item) % 2) for user in range(5) for item in range(5)], scale=(1, 5))
     with pytest.raises(DataError, match=r"none of the 3 validation ratings is at least 4, so there is nothing"):
-        ListSearchData.of(bad).check(CFNSettings(), "random")
+        SearchData.of(bad).check_for_lists(CFNSettings(), "random")
     with pytest.raises(DataError, match="have no times to split by"):
-        ListSearchData.of(interactions()).check(CFNSettings(), "time")
+        SearchData.of(interactions()).check_for_lists(CFNSettings(), "time")
 
 
 @pytest.mark.parametrize("kind", ["ratings", "interactions"])
 def test_what_is_left_behind(ratings: Ratings, kind: str, tmp_path: Path) -> None:
     """Settings for lists alone, and, of ratings, for the network with its lists too."""
-    data = ListSearchData.of(ratings if kind == "ratings" else interactions())
+    data = SearchData.of(ratings if kind == "ratings" else interactions())
     plan = plan_of(data, validation=0.2, list_rank=25)
     study = searched(data, plan, 3)
     best = best_trial(study)
@@ -279,7 +251,7 @@ def test_what_is_left_behind(ratings: Ratings, kind: str, tmp_path: Path) -> Non
     assert ">best so far<" in picture
 
 
-def test_settings_of_the_network_are_kept_for_the_network(data: ListSearchData) -> None:
+def test_settings_of_the_network_are_kept_for_the_network(data: SearchData) -> None:
     """So that the best of both goals can be had in one file."""
     plan = plan_of(data, epochs=7, validation=0.2)
     (trial,) = searched(data, plan, 1).get_trials()
@@ -288,7 +260,7 @@ def test_settings_of_the_network_are_kept_for_the_network(data: ListSearchData) 
     CFNSettings.of(found)
 
 
-def test_the_best_so_far_goes_up(data: ListSearchData, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_best_so_far_goes_up(data: SearchData, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     charts: list[Any] = []
     monkeypatch.setattr("cofill.tuning.results.write_picture", lambda path, *drawn: charts.extend(drawn))
     plan = plan_of(data)

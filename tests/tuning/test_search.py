@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import sqlite3
 import time
 from pathlib import Path
@@ -23,15 +22,19 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import _standing, search
+from cofill.tuning.search import _standing, run_trials, search
 from cofill.tuning.search_data import SearchData
-from cofill.tuning.storage import shown_url, storage_explained, storage_url
-from cofill.tuning.study import Plan, Sampler, fail_the_dead, make_pruner, open_study
-from cofill.tuning.trials import run_trials
-from cofill.workers import StoppedError
+from cofill.tuning.study import (
+    Plan,
+    Sampler,
+    make_pruner,
+    open_study,
+    shown_url,
+    storage_explained,
+    storage_url,
+)
 
 MEMORY = "sqlite:///:memory:"
-NOBODY = 2**22 + 1  # no process has this number
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +44,12 @@ def ratings() -> Ratings:
 
 @pytest.fixture(scope="module")
 def data(ratings: Ratings) -> SearchData:
-    return SearchData.of(ratings, "item")
+    return SearchData.of(ratings)
 
 
 def plan_of(data: SearchData, sampler: Sampler = "genetic", **settings: Any) -> Plan:
     chosen = CFNSettings.of({"epochs": 2, "hidden": 5} | settings)
-    return Plan.of(chosen, "cofill", sampler, data.fingerprint(), features=data.features.shape[1] > 0)
+    return Plan.of("rmse", data, chosen, sampler)
 
 
 def states(study: optuna.Study) -> list[TrialState]:
@@ -67,8 +70,7 @@ def test_the_score_is_the_validation_rmse_of_a_fit(ratings: Ratings, data: Searc
 def test_side_features_take_part(ratings: Ratings) -> None:
     ids = list(range(1, 33))  # two of them have no ratings
     features = Features.read((ids, np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)))
-    data = SearchData.of(ratings, "item", items=features)
-    assert data.features.shape == (32, 3)
+    data = SearchData.of(ratings, items=features)
     plan = plan_of(data)
     assert "cold_ratio" in plan.space()
     study = open_study(MEMORY, "s", plan)
@@ -90,7 +92,7 @@ def test_the_total_counts_and_not_the_call(data: SearchData, tmp_path: Path) -> 
 def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, tmp_path: Path) -> None:
     plan = plan_of(data)
     study = open_study(storage_url(tmp_path), "s", plan)
-    study.tell(study.ask(), 1.0)
+    run_trials(study, plan, data, 1)
 
     def press(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -109,70 +111,15 @@ def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, 
     assert stopped.value.__context__ is None
 
 
-def test_trials_of_the_dead_are_done_again(data: SearchData) -> None:
-    """A process that is gone, a machine that has been silent for long; not one that was heard of just now."""
-    plan = plan_of(data)
-    study = open_study(MEMORY, "s", plan)
-    gone = {"worker": f"{socket.gethostname()}:{NOBODY}", "seen": time.time()}
-    silent, heard = ({"worker": "elsewhere:1", "seen": time.time() - ago} for ago in (700, 5))
-    for about in (gone, silent, heard):
-        trial = study.ask(plan.space())
-        for name, value in about.items():
-            trial.set_user_attr(name, value)
-    first = study.get_trials()[0].params
-    fail_the_dead(study)
-    assert states(study) == [TrialState.FAIL, TrialState.FAIL, TrialState.RUNNING]
-    assert study.get_trials()[0].user_attrs["reason"] == "its worker died"
-    study.tell(2, 0.5)
-    run_trials(study, plan, data, 4)
-    assert states(study)[3:] == [TrialState.COMPLETE] * 3
-    assert study.get_trials()[3].params == first
-
-
-def test_one_too_many_is_given_up(data: SearchData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another worker begins the last trial between our look and our beginning."""
-    plan = plan_of(data)
-    study = open_study(MEMORY, "s", plan)
-    ask = study.ask
-    asked: list[optuna.Trial] = []
-
-    def ask_second(*words: Any) -> optuna.Trial:
-        if not asked:
-            asked.append(ask(*words))
-        return ask(*words)
-
-    monkeypatch.setattr(study, "ask", ask_second)
-    monkeypatch.setattr(time, "sleep", lambda seconds: study.tell(asked[0], 0.1))
-    run_trials(study, plan, data, 1)
-    assert states(study) == [TrialState.COMPLETE, TrialState.FAIL]
-    assert "at the same moment" in study.get_trials()[1].user_attrs["reason"]
-
-
 def test_a_worker_that_is_not_wanted_gives_back_what_it_has_begun(data: SearchData) -> None:
     plan = plan_of(data)
     study = open_study(MEMORY, "s", plan)
-    answers = iter([True, True, True, False])  # a trial may be asked for, begin, and go on after its first epoch
-    with pytest.raises(StoppedError):
-        run_trials(study, plan, data, 2, still_wanted=lambda: next(answers))
-    (trial,) = study.get_trials()
-    assert (trial.state, len(trial.intermediate_values)) == (TrialState.FAIL, 1)
-    assert trial.user_attrs["reason"] == "StoppedError: the search was stopped"
-
-
-def test_a_trial_that_others_took_for_lost_is_left_to_them(data: SearchData) -> None:
-    plan = plan_of(data)
-    study = open_study(MEMORY, "s", plan)
-    looks = iter(range(100))
-
-    def fail_it_while_it_runs() -> bool:
-        if next(looks) == 1:
-            study.tell(0, state=TrialState.FAIL)
-        return True
-
-    run_trials(study, plan, data, 1, still_wanted=fail_it_while_it_runs)
-    assert states(study) == [TrialState.FAIL, TrialState.COMPLETE]
-    first, second = study.get_trials()
-    assert first.params == second.params
+    answers = iter([True, True, False])  # it may begin, and go on after its first epoch
+    run_trials(study, plan, data, 2, still_wanted=lambda: next(answers))
+    begun, left = study.get_trials()
+    assert (begun.state, len(begun.intermediate_values)) == (TrialState.FAIL, 1)
+    assert (left.state, left.params) == (TrialState.WAITING, begun.params)
+    assert "another trial has its settings" in describe(begun, plan)["reason"]
 
 
 def test_what_diverges_is_stopped_with_a_reason(data: SearchData) -> None:
@@ -226,7 +173,7 @@ def test_stopped_early_only_if_far_behind() -> None:
 def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path: Path) -> None:
     url = storage_url(tmp_path)
     open_study(url, "s", plan_of(data))
-    other = SearchData.of(ratings.select(np.arange(500)), "item")
+    other = SearchData.of(ratings.select(np.arange(500)))
     for plan, about in (
         (plan_of(other), "other ratings or side information"),
         (plan_of(data, "tpe"), "sampler genetic, not tpe"),
@@ -336,23 +283,10 @@ def test_passwords_are_not_shown() -> None:
     assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
 
 
-def test_data_on_its_way_to_the_workers(ratings: Ratings, data: SearchData) -> None:
-    again = SearchData.from_bytes(data.to_bytes())
-    assert (again.scale, again.rows.columns) == (data.scale, data.rows.columns)
-    for name in ("indptr", "indices", "values"):
-        sent, come = getattr(data.rows, name), getattr(again.rows, name)
-        assert come.dtype == sent.dtype
-        assert np.array_equal(come, sent)
-    assert again.fingerprint() == data.fingerprint()
-    assert SearchData.of(ratings, "user").fingerprint() != data.fingerprint()
-    plan = plan_of(data, hidden=(6, 4, 6))
-    assert Plan.from_json(plan.to_json()) == plan
-
-
 def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:
     with pytest.raises(SettingsError, match="set validation above 0"):
         data.check(CFNSettings(validation=0.0))
-    few = SearchData.of(ratings.select(np.arange(4)), "item")
+    few = SearchData.of(ratings.select(np.arange(4)))
     with pytest.raises(DataError, match="4 ratings are too few to hold out a share"):
         few.check(CFNSettings())
 

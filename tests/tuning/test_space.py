@@ -7,7 +7,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 
 from cofill.config import CFNSettings, Orientation
 from cofill.errors import SettingsError
-from cofill.tuning.space import LIST_GENES, RANGES, Gene, Ranges, genes_to_search
+from cofill.tuning.study import LIST_GENES, RANGES, Gene, Ranges, genes_to_search
 
 GENES = [
     pytest.param(gene, id=f"{name}-{gene.setting}")

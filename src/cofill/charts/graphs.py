@@ -11,8 +11,6 @@ from math import cos, pi, sin
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from cofill.charts.axes import Axis, round_axis, tick_label, tight_axis
 from cofill.charts.design import LIGHT, SERIES, written_out
 from cofill.charts.markup import Markup, element, style, text
@@ -23,21 +21,17 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 26, 48
 _CHARACTER = 0.55  # width of a character, in sizes of the font
 _SMALL, _LARGE = 12.0, 14.0  # sizes of the font inside a page and in a file
 
-_FILE_WIDTHS = (820, 1100)  # with one panel, with several
-_PANEL_HEIGHT = 400
-_MARK = 4.2  # radius of a point in a file
+_MARK = 4.2  # radius of a point
 _SIDE_BY_SIDE = 0.4  # of the least distance between two places
 _OTHER = "series2"  # of what is drawn over bars
 _MOST_TICKS = 12  # places that are all written below the axis
 
 STYLE = """svg text{fill:var(--ink);font-family:var(--sans);font-size:12px;font-variant-numeric:tabular-nums}
 svg .name{fill:var(--muted);font-size:12.5px}
-svg .tick,svg .note{paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round}
-svg .note{font-weight:600}
+svg .tick{paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round}
 svg .grid{stroke:var(--line)}
 svg .axis{stroke:var(--muted)}
 svg .bar{fill:var(--accent)}
-svg .paper{fill:var(--surface);opacity:.85}
 svg .outline{fill:none;stroke-width:2.2}
 svg .on-bar{fill:var(--on-accent)}
 svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
@@ -48,8 +42,6 @@ svg .point{fill:currentColor;stroke-width:1}
 svg .stroked{stroke-width:2}
 svg .cloud{fill-opacity:.55;stroke-opacity:.75}
 svg .ring{fill:none;stroke-width:2}
-svg .dot{fill:var(--surface);stroke-width:2.2}
-svg .mark{fill:var(--gold);stroke:var(--surface);stroke-width:1.5}
 """ + "".join(
     f"svg .series{number}{{color:var(--{name});stroke:var(--{name})}}\n" for number, name in enumerate(SERIES, 1)
 )
@@ -60,8 +52,8 @@ svg .heading{font-size:16px;font-weight:600}
 
 Dash = Literal["solid", "dashed", "dotted"]
 Drawn = Literal["line", "steps", "points"]
-Shape = Literal["circle", "square", "diamond", "up", "down", "plus", "star", "cross"]
-_SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "up", "down", "plus", "star", "cross")
+Shape = Literal["circle", "square", "diamond", "cross"]
+_SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "cross")
 _DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
 
 
@@ -123,35 +115,21 @@ class Chart:
 # Inside a page
 
 
-def curves(
-    about: str,
-    series: Sequence[Series],
-    *,
-    x: str,
-    y: str,
-    mark: Mark | None = None,
-    whole_x: bool = False,
-) -> Markup:
+def curves(about: str, series: Sequence[Series], *, x: str, y: str, mark: Mark | None = None) -> Markup:
     """A line chart, with a legend if there are several lines. `about` is its text alternative."""
-    xs = [value for one in series for value in one.x]
-    ys = [value for one in series for value in one.y]
-    across = tight_axis(min(xs), max(xs), _LEFT, WIDTH - _RIGHT, about=6, whole=whole_x)
-    up = round_axis(min(ys), max(ys), HEIGHT - _BOTTOM, _TOP)
-    parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
-    for number, one in enumerate(series):
-        if len(one.x) == 1:
-            parts.append(element("circle", cx=across(one.x[0]), cy=up(one.y[0]), r=4, class_=f"dot {_colour(number)}"))
-        else:
-            points = [(across(px), up(py)) for px, py in zip(one.x, one.y, strict=True)]
-            parts.append(_path(points, f"curve {_colour(number)} {_DASHES[number % len(_DASHES)]}"))
-    drawn = [(across(px), up(py)) for one in series for px, py in _along(one)]
-    if mark is not None:
-        at, height = across(mark.x), up(mark.y)
-        parts.append(element("circle", cx=at, cy=height, r=5, class_="mark"))
-        parts.append(_note(mark.text, at, height, drawn))
-    if len(series) > 1:
-        parts.append(_legend([one.name for one in series], drawn))
-    return _picture(about, parts)
+    lines = [
+        Line(
+            one.name,
+            tuple(one.x),
+            tuple(one.y),
+            marked=(mark.x,) if mark is not None and (mark.x, mark.y) in zip(one.x, one.y, strict=True) else (),
+            style=_DASHES[number % len(_DASHES)],
+        )
+        for number, one in enumerate(series)
+    ]
+    chart = Chart(about, x, y, tuple(lines), marked=mark.text if mark else "", points=False)
+    parts, height = _drawing([chart], _PAGE, named=len(series) > 1)
+    return _picture(about, parts, height)
 
 
 def histogram(
@@ -255,53 +233,8 @@ def _bar(left: float, right: float, up: Axis, value: float, said: str) -> Markup
     )
 
 
-def _along(series: Series) -> list[tuple[float, float]]:
-    """Many points of a curve, those between its own too."""
-    if len(series.x) == 1:
-        return [(series.x[0], series.y[0])]
-    share = np.linspace(0, len(series.x) - 1, 200)
-    places = np.arange(len(series.x))
-    found = np.interp(share, places, series.x), np.interp(share, places, series.y)
-    return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
-
-
-def _note(words: str, x: float, y: float, drawn: Sequence[tuple[float, float]]) -> Markup:
-    """Above the point or below it, to a side or centred: where there is room, and least of the curves is covered."""
-    width = len(words) * 1.1 * _CHARACTER * _SMALL  # it is bold
-    late = x > (_LEFT + WIDTH - _RIGHT) / 2
-    anchors = {"start": x, "end": x - width, "middle": x - width / 2}
-    order = ("end", "start", "middle") if late else ("start", "end", "middle")
-    choices = [(anchors[anchor], base, anchor) for base in (y - 12, y + 22, y - 34, y - 56, y - 78) for anchor in order]
-    covered = [
-        (
-            left < _LEFT or left + width > WIDTH or base < _TOP + 12 or base > HEIGHT - _BOTTOM - 4,
-            sum(left <= px <= left + width and base - _SMALL <= py <= base + 4 for px, py in drawn),
-        )
-        for left, base, _ in choices
-    ]
-    _, base, anchor = choices[covered.index(min(covered))]
-    return _label(words, x, base, anchor, "note")
-
-
-def _legend(names: Sequence[str], drawn: Sequence[tuple[float, float]]) -> Markup:
-    """One name below the other, in the corner where it covers least of what is drawn."""
-    width, height = max(map(len, names)) * _CHARACTER * _SMALL + 34, len(names) * 17.0 + 6
-    right, low = WIDTH - _RIGHT - width, HEIGHT - _BOTTOM - height - 4
-    corners = [(right, _TOP + 2.0), (_LEFT + 6.0, _TOP + 2.0), (right, low), (_LEFT + 6.0, low)]
-    covered = [sum(x <= px <= x + width and y <= py <= y + height for px, py in drawn) for x, y in corners]
-    left, top = corners[covered.index(min(covered))]
-    parts = [element("rect", x=left, y=top, width=width, height=height, class_="paper")]
-    left += 6
-    for number, name in enumerate(names):
-        height = top + 14 + number * 17
-        look = f"curve {_colour(number)} {_DASHES[number % len(_DASHES)]}"
-        parts.append(element("path", d=f"M{left:.1f} {height - 4:.1f}h18", class_=look))
-        parts.append(_label(name, left + 24, height, "start", "tick"))
-    return element("g", *parts)
-
-
-def _picture(about: str, parts: Sequence[Markup]) -> Markup:
-    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=about, class_="chart")
+def _picture(about: str, parts: Sequence[Markup], height: float = HEIGHT) -> Markup:
+    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {height:.0f}", role="img", aria_label=about, class_="chart")
 
 
 # As a file
@@ -324,27 +257,57 @@ def write_picture(path: Path, *charts: Chart, title: str | None = None) -> None:
 def picture(*charts: Chart, title: str | None = None) -> Markup:
     """What `write_picture` writes. Lines of the same label in several charts are drawn alike."""
     heading = charts[0].title if title is None else title
-    width = _FILE_WIDTHS[min(len(charts), 2) - 1]
-    top = 62.0
-    up = _y_axis(charts, top + _PANEL_HEIGHT, top)
-    looks = _looks(charts)
-    left = max(len(tick_label(tick)) for tick in up.ticks) * _CHARACTER * _LARGE + 20.0
-    gap = 34.0
-    each = (width - left - 20.0 - gap * (len(charts) - 1)) / len(charts)
-    parts = [
-        element("rect", width=width, height="100%", fill=LIGHT["surface"]),
+    frame = _FILE if len(charts) == 1 else _WIDE_FILE
+    parts, height = _drawing(charts, frame)
+    return element(
+        "svg", style(written_out(STYLE + _FILE_STYLE)),
+        element("rect", width=frame.width, height="100%", fill=LIGHT["surface"]),
         _label(heading, 10, 24, "start", "heading"),
-        _label(charts[0].y_label, 10, top - 14, "start", "name"),
-    ]
+        *parts,
+        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {frame.width} {height:.0f}", width=frame.width,
+        height=f"{height:.0f}", role="img", aria_label=heading,
+    )  # fmt: skip
+
+
+# Lines, in a page and in a file
+
+
+class _Frame(NamedTuple):
+    """The measures of a picture of lines."""
+
+    width: int
+    top: float
+    height: float
+    """Of the plane that lines are drawn in."""
+    size: float
+    """Of the font."""
+    ticks: tuple[int, int]
+    """About how many there are along x and y."""
+
+
+_PAGE = _Frame(WIDTH, _TOP, HEIGHT - _BOTTOM - _TOP, _SMALL, (6, 5))
+_FILE = _Frame(820, 62.0, 400.0, _LARGE, (8, 7))
+_WIDE_FILE = _FILE._replace(width=1100)
+
+
+def _drawing(charts: Sequence[Chart], frame: _Frame, *, named: bool = True) -> tuple[list[Markup], float]:
+    """Charts next to each other on one y axis, their legend below, and the height of it all; `named`: with lines."""
+    bottom = frame.top + frame.height
+    up = _y_axis(charts, bottom, frame.top, frame.ticks[1])
+    looks = _looks(charts)
+    left = max(len(tick_label(tick)) for tick in up.ticks) * _CHARACTER * frame.size + 20.0
+    gap, right = 34.0, frame.width - 20.0
+    each = (right - left - gap * (len(charts) - 1)) / len(charts)
+    parts = [_label(charts[0].y_label, 4, frame.top - frame.size, "start", "name")]
     for number, chart in enumerate(charts):
         begin = left + number * (each + gap)
-        parts += _panel(chart, up, begin, begin + each, looks, f"panel{number + 1}", named=number == 0)
-    below, legend = _legend_below(charts, looks, 20.0, width - 20.0, top + _PANEL_HEIGHT + 76.0)
-    return element(
-        "svg", style(written_out(STYLE + _FILE_STYLE)), *parts, *legend,
-        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {below:.0f}", width=width, height=f"{below:.0f}",
-        role="img", aria_label=heading,
-    )  # fmt: skip
+        parts += _panel(chart, up, begin, begin + each, frame, looks, f"panel{number + 1}", numbers=number == 0)
+    marked = next((chart.marked for chart in charts if chart.marked and any(line.marked for line in chart.lines)), "")
+    names = [*(looks if named else ()), *([marked] if marked else [])]
+    if not names:
+        return parts, bottom + 4 * frame.size
+    below, legend = _legend(names, looks, 20.0, right, bottom + 5.4 * frame.size, frame.size)
+    return parts + legend, below
 
 
 def _looks(charts: Sequence[Chart]) -> dict[str, _Look]:
@@ -356,16 +319,16 @@ def _looks(charts: Sequence[Chart]) -> dict[str, _Look]:
             line,
             _colour(families.index(line.family or line.label)),
             (line.shape or _SHAPES[number % len(_SHAPES)])
-            if line.drawn == "points" or (points and line.drawn == "line")
+            if line.drawn == "points" or (points and line.drawn == "line") or len(line.x) == 1
             else None,
         )
         for number, (line, points) in enumerate(ordered)
     }
 
 
-def _y_axis(charts: Sequence[Chart], begin: float, end: float) -> Axis:
+def _y_axis(charts: Sequence[Chart], begin: float, end: float, ticks: int) -> Axis:
     if charts[0].y_range is not None:
-        return tight_axis(*charts[0].y_range, begin, end, about=7)
+        return tight_axis(*charts[0].y_range, begin, end, about=ticks)
     heights = [
         edge
         for chart in charts
@@ -374,10 +337,10 @@ def _y_axis(charts: Sequence[Chart], begin: float, end: float) -> Axis:
         for error in [(line.errors[place] if place < len(line.errors) else None) or 0.0]
         for edge in (value - error, value + error)
     ]
-    return round_axis(min(heights), max(heights), begin, end, about=7)
+    return round_axis(min(heights), max(heights), begin, end, about=ticks)
 
 
-def _x_axis(chart: Chart, shifts: Sequence[float], begin: float, end: float) -> Axis:
+def _x_axis(chart: Chart, shifts: Sequence[float], begin: float, end: float, ticks: int) -> Axis:
     """Every place has a tick where each value is a point and they are few; otherwise round numbers have."""
     places = sorted({place for line in chart.lines for place in line.x})
     low, high = places[0] if chart.x_from is None else min(chart.x_from, places[0]), places[-1]
@@ -387,15 +350,23 @@ def _x_axis(chart: Chart, shifts: Sequence[float], begin: float, end: float) -> 
         return Axis(low - room, high + room, begin, end, tuple(places))
     whole = all(place == round(place) for place in places)
     room = (high - low) * 0.02 if of_points else 0.0
-    return tight_axis(low, high + room, begin, end, about=8, whole=whole)
+    return tight_axis(low, high + room, begin, end, about=ticks, whole=whole)
 
 
 def _panel(
-    chart: Chart, up: Axis, begin: float, end: float, looks: dict[str, _Look], name: str, *, named: bool
+    chart: Chart,
+    up: Axis,
+    begin: float,
+    end: float,
+    frame: _Frame,
+    looks: dict[str, _Look],
+    name: str,
+    *,
+    numbers: bool,
 ) -> list[Markup]:
     shifts = _shifts(chart.lines)
-    across = _x_axis(chart, shifts, begin, end)
-    parts = _axes(across, up, chart.x_label, size=_LARGE, numbers=named)
+    across = _x_axis(chart, shifts, begin, end, frame.ticks[0])
+    parts = _axes(across, up, chart.x_label, size=frame.size, numbers=numbers)
     drawn: list[Markup] = []
     for line, shift in zip(chart.lines, shifts, strict=True):
         look = looks[line.label]
@@ -443,18 +414,16 @@ def _shifts(lines: Sequence[Line]) -> list[float]:
     return [(number - (len(lines) - 1) / 2) * step for number in range(len(lines))]
 
 
-def _legend_below(
-    charts: Sequence[Chart], looks: dict[str, _Look], left: float, right: float, top: float
+def _legend(
+    names: Sequence[str], looks: dict[str, _Look], left: float, right: float, top: float, size: float
 ) -> tuple[float, list[Markup]]:
-    """Where the picture ends, and the names in columns of one width, row by row."""
-    marked = next((chart.marked for chart in charts if chart.marked and any(line.marked for line in chart.lines)), "")
-    names = [*looks, *([marked] if marked else [])]
-    width = max(map(len, names)) * _CHARACTER * _LARGE + 62.0
+    """Where the picture ends, and the names in columns of one width, row by row; one that is no line is of a ring."""
+    width, row = max(map(len, names)) * _CHARACTER * size + 62.0, 1.7 * size
     columns = max(1, int((right - left) // width))
     columns = -(-len(names) // -(-len(names) // columns))  # as even as the rows can be
     parts: list[Markup] = []
     for number, name in enumerate(names):
-        x, y = left + number % columns * width, top + number // columns * 24.0
+        x, y = left + number % columns * width, top + number // columns * row
         look = looks.get(name)
         if look is None:
             parts.append(element("circle", cx=x + 17, cy=y - 5, r=8, class_="ring axis"))
@@ -465,7 +434,7 @@ def _legend_below(
             if look.shape is not None:
                 parts.append(_shaped(look.shape, x + 17, y - 5, _MARK, f"point {look.colour}"))
         parts.append(_label(name, x + 42, y, "start", "tick"))
-    return top + (len(names) - 1) // columns * 24.0 + 18.0, parts
+    return top + (len(names) - 1) // columns * row + 1.3 * size, parts
 
 
 def _interval(x: float, low: float, high: float, colour: str) -> Markup:
@@ -477,22 +446,13 @@ def _shaped(shape: Shape, x: float, y: float, r: float, look: str, said: str | N
     told = () if said is None else (element("title", said),)
     if shape == "circle":
         return element("circle", *told, cx=x, cy=y, r=r, class_=look)
-    if shape in ("plus", "cross"):
-        turn = 0.0 if shape == "plus" else pi / 4
-        ends = [(x + 1.25 * r * cos(turn + at * pi / 2), y + 1.25 * r * sin(turn + at * pi / 2)) for at in range(4)]
-        strokes = ((ends[0], ends[2]), (ends[1], ends[3]))
-        d = "".join(f"M{one[0]:.1f} {one[1]:.1f}L{other[0]:.1f} {other[1]:.1f}" for one, other in strokes)
+    if shape == "cross":
+        d = f"M{x - r:.1f} {y - r:.1f}L{x + r:.1f} {y + r:.1f}M{x - r:.1f} {y + r:.1f}L{x + r:.1f} {y - r:.1f}"
         return element("path", *told, d=d, class_=f"{look} stroked")
-    corners, turn, radius = {
-        "square": (4, pi / 4, 1.3), "diamond": (4, 0.0, 1.35), "up": (3, -pi / 2, 1.35), "down": (3, pi / 2, 1.35),
-        "star": (10, -pi / 2, 1.6),
-    }[shape]  # fmt: skip
-    places = []
-    for at in range(corners):
-        reach = r * radius * (0.45 if shape == "star" and at % 2 else 1.0)
-        angle = turn + 2 * pi * at / corners
-        places.append(f"{x + reach * cos(angle):.1f} {y + reach * sin(angle):.1f}")
-    return element("path", *told, d="M" + "L".join(places) + "Z", class_=look)
+    turn, reach = (pi / 4, 1.3 * r) if shape == "square" else (0.0, 1.35 * r)
+    angles = [turn + at * pi / 2 for at in range(4)]
+    corners = (f"{x + reach * cos(angle):.1f} {y + reach * sin(angle):.1f}" for angle in angles)
+    return element("path", *told, d="M" + "L".join(corners) + "Z", class_=look)
 
 
 # In both

@@ -82,7 +82,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _failed(error: Exception, message: str) -> int:
-    from cofill.cli.notes import note
+    from cofill.cli.output import note
     from cofill.interrupts import was_interrupted
 
     if was_interrupted(error):

@@ -13,22 +13,25 @@ if TYPE_CHECKING:
     from cofill.cluster.score import Division, Scored
 
 
-def add_ray(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument(
+def add_ray(parser: argparse.ArgumentParser, what: str) -> argparse._ArgumentGroup:
+    """Add --ray, in the group for clusters, where more may be added."""
+    group = parser.add_argument_group("cluster")
+    group.add_argument(
         "--ray",
         metavar="ADDRESS",
         help=f"{what}: HOST:PORT, auto for one that this machine belongs to, or local to start one here "
         "(pip install 'cofill[cluster]')",
     )
+    return group
 
 
 def add_scoring(parser: argparse.ArgumentParser, what: str) -> None:
     """Add --ray and how the work is divided there."""
-    add_ray(parser, what)
-    parser.add_argument(
+    group = add_ray(parser, what)
+    group.add_argument(
         "--tasks", type=count, metavar="N", help="with --ray: number of tasks (default: a few for each core)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--task-cores",
         type=count,
         metavar="N",

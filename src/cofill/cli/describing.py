@@ -29,7 +29,7 @@ def add_describing(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"a table of new {side}s with the columns that the model was trained with (`cofill features MODEL`)",
         )
-    add_file_reading(parser)
+    add_file_reading(parser.add_argument_group("reading of side information"))
 
 
 def add_describe(parser: argparse.ArgumentParser, ratings: str) -> None:

@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("ratings", metavar="RATINGS", help="test ratings: a file, or a data set's name")
     parser.add_argument(
-        "--by",
+        "--group-by",
         choices=("items", "users"),
         help="show errors by popularity of items or of users; --json has both (default items)",
     )
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--fold-in",
         metavar="RATINGS",
         help="measure lists for users who are new to the model, by these ratings of theirs (strong generalisation; "
-        "`cofill split --by strong`)",
+        "`cofill split --strategy strong`)",
     )
     parser.add_argument(
         "--fold-in-ratings",
@@ -119,7 +119,7 @@ def _next_items(options: argparse.Namespace) -> int:
     from cofill.evaluation.next_items import QUESTIONS, evaluate_next, fitted_beside
     from cofill.models.recommender import Recommender
 
-    for name in ("by", "relevant", "fold_in", "ray"):
+    for name in ("group_by", "relevant", "fold_in", "ray"):
         if getattr(options, name) is not None:
             options.refuse(f"--{name.replace('_', '-')} says nothing about what users do next; leave it out")
     models, test = {"this model": Recommender.load(options.model)}, load_ratings(options.ratings, options)
@@ -184,8 +184,8 @@ def _check(options: argparse.Namespace, *, lists: bool, errors: bool) -> None:
     for name in ("top", "relevant"):
         if getattr(options, name) is not None and not lists:
             options.refuse(f"--{name} says how to measure lists; add --ranking")
-    if options.by is not None and not errors:
-        options.refuse("--by groups the errors of predicted ratings, which are not measured here; leave it out")
+    if options.group_by is not None and not errors:
+        options.refuse("--group-by groups the errors of predicted ratings, which are not measured here; leave it out")
 
 
 def _rankings(model: "Recommender", test: "Ratings", options: argparse.Namespace) -> "Mapping[By, RankingEvaluation]":
@@ -231,7 +231,7 @@ def _print_ratings(result: "Evaluation", options: argparse.Namespace) -> None:
         ("RMSE", "MAE", *held, "ratings", "of these cold"),
         [(result.rmse, result.mae, *whole, result.ratings, result.cold)],
     )
-    by = options.by or "items"
+    by = options.group_by or "items"
     groups = result.clusters if by == "items" else result.user_clusters
     rows = [
         (

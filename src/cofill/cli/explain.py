@@ -49,11 +49,13 @@ def run(options: argparse.Namespace) -> int:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     if new:
         about = description(options, model)
-        found = model.explain(given_once("--rating", options.rating or ()), options.item, by=options.by, features=about)
+        found = model.explain(
+            given_once("--rating", options.rating or ()), options.item, by=options.rank_by, features=about
+        )
         if not options.quiet:
             note_unknown(about)
     else:
-        found = model.explain(options.user, options.item, by=options.by)
+        found = model.explain(options.user, options.item, by=options.rank_by)
         if options.user not in model.users and not options.quiet:
             note(f"user {options.user!r} is not in the model: this is what anybody gets")
     if options.json:

@@ -28,7 +28,7 @@ class Rulable(Protocol):
 
 
 def add_by(parser: argparse.ArgumentParser, text: str) -> None:
-    parser.add_argument("--by", choices=("list", "rating"), default="list", help=text)
+    parser.add_argument("--rank-by", choices=("list", "rating"), default="list", help=text)
 
 
 def add_similar_rules(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +88,9 @@ def _add_common(group: argparse._ArgumentGroup) -> None:
 
 
 def check_by(options: argparse.Namespace, model: "Rulable") -> None:
-    if options.by == "rating" and not model.rated:
+    if options.rank_by == "rating" and not model.rated:
         raise SettingsError(
-            f"{options.model}: was trained on interactions, so it knows no ratings; leave out --by rating"
+            f"{options.model}: was trained on interactions, so it knows no ratings; leave out --rank-by rating"
         )
 
 

@@ -28,13 +28,20 @@ LAYOUT = ("separator", "header", "encoding")
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add --config, and a flag for every setting."""
     group = parser.add_argument_group(
-        "settings", "A flag wins over --config, which wins over --preset, which wins over the default."
+        "settings", "A flag or --set wins over --config, which wins over --preset, which wins over the default."
     )
     group.add_argument("--config", type=Path, metavar="FILE.toml", help="settings from a TOML file")
     group.add_argument(
         "--preset",
         choices=tuple(PRESETS),
-        help="settings that belong together: " + "; ".join(f"{name}: {about}" for name, (about, _) in PRESETS.items()),
+        help="settings that belong together; " + "; ".join(f"{name}: {about}" for name, (about, _) in PRESETS.items()),
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        type=name_and_value,
+        metavar="NAME=VALUE",
+        help="any setting, such as rank=50 of a baseline; an unknown name prints the known ones",
     )
     for name, field in CFNSettings.model_fields.items():
         flag = "--" + name.replace("_", "-")
@@ -65,7 +72,7 @@ def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settin
             raise SettingsError(f"{options.config}: {error}") from None
         values |= given
     values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
-    for name, value in getattr(options, "set", None) or ():
+    for name, value in options.set or ():
         if name in vars(options):
             raise SettingsError(f"{name} is given by --set and by a flag; leave out one of them")
         values[name] = value

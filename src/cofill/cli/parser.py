@@ -1,6 +1,7 @@
 """The commands, and the parser of their options."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ COMMANDS = {
     "predict": "predict the ratings of pairs of user and item",
     "recommend": "recommend items to a user, a new user, or all users",
     "similar": "list the items most like one",
-    "explain": "show which ratings and features move a list score, or with --by rating a predicted rating",
+    "explain": "show which ratings and features move a list score, or a predicted rating",
     "features": "show how a file of side information is read, or what a model learned from it",
     "partition": "cut ratings that may be larger than memory into buckets, for training on many machines",
     "split": "cut a ratings file into a training and a test part",
@@ -24,10 +25,12 @@ COMMANDS = {
     "export": "write all that a server has stored, for the next training: ratings, events, descriptions, deletions",
     "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",
-    "benchmark": "measure speed and memory on this machine",
     "doctor": "check that cofill works here, and show versions, cores and memory for a bug report",
     "demo": "make a world of films, train on it, and write a report",
 }
+
+_OF_SEVERAL = {"export": "live", "keys": "live"}
+"""Commands that share a module, where their functions are called add_NAME and run_NAME."""
 
 _EPILOG = """\
 first steps:
@@ -36,17 +39,69 @@ first steps:
   cofill features movies.csv                  how would this table of items or users be read?
   cofill demo --out demo                      no file at hand? see it all on generated films
 
-cofill COMMAND --help shows the options of a command."""
+cofill COMMAND --help shows the options of a command, --help-all those that few people need."""
+
+
+_RARE = ("side information", "settings", "reading", "reading of side information", "cluster", "more")
+"""Groups of options that --help leaves to --help-all, unless a command names one of them in its COMMON."""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        return f"{action.metavar} ..." if action.nargs == "+" else super()._format_args(action, default_metavar)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser with one-line errors and without abbreviated options: --user does not mean --user-column."""
+    """A parser with one-line errors, without abbreviated options, and with a help that fits on one screen.
+
+    --user does not mean --user-column. --help shows the options that most people use, --help-all every one.
+    """
+
+    common: Sequence[str] = ()
+    """Options of rare groups that --help shows all the same."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False} | settings)
+        usual: dict[str, Any] = {"allow_abbrev": False, "formatter_class": _Formatter}
+        super().__init__(**usual | settings)
+
+    def _rare_options(self) -> list[argparse.Action]:
+        rare = (group for group in self._action_groups if group.title in _RARE)
+        return [one for group in rare for one in group._group_actions if one.option_strings[0] not in self.common]
+
+    def offer_all_help(self) -> None:
+        """Add --help-all, if there are options that --help does not show."""
+        if self._rare_options():
+            self.add_argument("--help-all", action=_HelpAll, help=f"show {len(self._rare_options())} more options")
+
+    def format_help(self) -> str:
+        """The short help: without options of rare groups, each of the others in its first clause."""
+        rare = self._rare_options()
+        if not rare:
+            return super().format_help()
+        before = [(action, action.help) for action in self._actions]
+        groups = [(group, group.description) for group in self._action_groups]
+        needed = [one for one in self._actions if one.required and one.option_strings]
+        named = [f"{one.option_strings[0]} {one.metavar}" for one in needed]
+        positional = [str(one.metavar) for one in self._actions if not one.option_strings]
+        for action, text in before:
+            action.help = argparse.SUPPRESS if action in rare else _first_clause(text)
+        for group, _ in groups:
+            group.description = None
+        try:
+            self.usage = " ".join(["%(prog)s", *positional, *named, "[options]"])
+            return super().format_help()
+        finally:
+            self.usage = None
+            for action, text in before:
+                action.help = text
+            for group, text in groups:
+                group.description = text
 
     def error(self, message: str) -> NoReturn:
-        from cofill.cli.notes import note
+        from cofill.cli.output import note
 
         note(f"{self.prog}: {message}; `{self.prog} --help` tells how")
         self.exit(2)
@@ -65,13 +120,32 @@ class _Parser(argparse.ArgumentParser):
         return options, unknown
 
 
+class _HelpAll(argparse.Action):
+    """Print the help with every option, and end."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        sys.stdout.write(argparse.ArgumentParser.format_help(parser))
+        parser.exit()
+
+
+def _first_clause(text: str | None) -> str | None:
+    """A help text up to its first semicolon, with the default that stands at its end."""
+    if text is None or ";" not in text:
+        return text
+    default = text[text.rindex("(default") :] if text.endswith(")") and "(default" in text else ""
+    first = text.partition(";")[0]
+    return first if default in first else f"{first} {default}"
+
+
 def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     """A parser of all commands; only the called one gets its options, because they need heavy imports."""
     parser = _Parser(
         prog="cofill",
         description="Collaborative filtering with autoencoders: from a ratings file to recommendations.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"cofill {__version__}", help="show the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -79,7 +153,10 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == called:
-            module = import_module(f"cofill.cli.{name.replace('-', '_')}")
-            module.add_options(command)
-            command.set_defaults(run=module.run)
+            own = name.replace("-", "_")
+            module = import_module(f"cofill.cli.{_OF_SEVERAL.get(name, own)}")
+            getattr(module, f"add_{own}" if name in _OF_SEVERAL else "add_options")(command)
+            command.common = getattr(module, "COMMON", ())
+            command.offer_all_help()
+            command.set_defaults(run=getattr(module, f"run_{own}" if name in _OF_SEVERAL else "run"))
     return parser

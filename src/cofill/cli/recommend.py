@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         who, title, about = _somebody_new(model, options)
     rules = rules_from(options, model)
     found = model.recommend(
-        who, options.n, by=options.by, features=about, exclude_known=not options.include_known, **rules
+        who, options.n, by=options.rank_by, features=about, exclude_known=not options.include_known, **rules
     )
     if not options.quiet:
         note_unknown(about)
@@ -172,7 +172,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
     with share_done("recommending", options.quiet) as report, orderly_termination():
         scored = recommend_everybody(
             outline, options.out, division(options),
-            n=options.n, by=options.by, exclude_known=not options.include_known, rules=rules,
+            n=options.n, by=options.rank_by, exclude_known=not options.include_known, rules=rules,
             report=report,
         )  # fmt: skip
     show_scored(options, scored, "lists")
@@ -187,7 +187,7 @@ def _write_everybody(model: "Recommender", options: argparse.Namespace, file: Te
     rules = rules_from(options, model)
     with shown(quiet, transient=True) as progress:
         everybody = model.recommend_many(
-            n=options.n, by=options.by, exclude_known=not options.include_known, progress=progress, **rules
+            n=options.n, by=options.rank_by, exclude_known=not options.include_known, progress=progress, **rules
         )
         if options.json:
             for user, found in everybody:

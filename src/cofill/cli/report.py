@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from cofill.models.recommender import Recommender
     from cofill.report import Subject, write_report
     from cofill.report.page import check_report_file
-    from cofill.report.verdict import verdict_on
+    from cofill.report.subject import verdict_on
 
     check_report_file(options.out)
     model = Recommender.load(options.model)

@@ -1,15 +1,12 @@
 """cofill reproduce EXPERIMENT"""
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray
-from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
-from cofill.cli.output import note, print_json, printable
+from cofill.cli.output import note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.data.datasets import catalogue
 from cofill.errors import SettingsError
@@ -17,7 +14,6 @@ from cofill.experiments import EXPERIMENTS, experiment
 
 if TYPE_CHECKING:
     from cofill.experiments.reproducing import Reproduced
-    from cofill.experiments.result_table import Table as Results
 
 _DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
 
@@ -36,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="splits to average over (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="a quick look: few epochs, small models, few splits")
+    parser.add_argument("--fresh", action="store_true", help="do all runs again, also those that are finished")
     parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these algorithms, such as V-CFN "ALS-WR"')
     parser.add_argument(
         "--workers", type=count, metavar="N",
@@ -66,10 +63,9 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.experiments.experiment_data import ExperimentData
     from cofill.experiments.plan import Plan
-    from cofill.experiments.reproducing import outdated, refuse_other_data, reproduce, write_result
-    from cofill.experiments.runs import Store
+    from cofill.experiments.reproducing import of_other_versions, refuse_other_data, reproduce, write_result
+    from cofill.experiments.runs import ExperimentData, Store
     from cofill.workers import orderly_termination
 
     published = _published(options.ratings)
@@ -77,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         dataset=published or Path(options.ratings).name.partition(".")[0],
         data=ExperimentData.of(published, ratings, side),
         splits=options.folds or (chosen.quick_splits if options.quick else chosen.splits),
-        store=Store(options.out / "runs"),
+        store=Store(options.out / "runs", fresh=options.fresh),
         quick=options.quick,
         only=tuple(options.only) if options.only else None,
         published=published,
@@ -86,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
     refuse_other_data(folder, chosen, plan)
     if not options.quiet:
         note(f"{chosen.title}: {plan.dataset}, {len(ratings):,} ratings")
-    if stale := outdated(chosen, plan):
-        note(f"{stale} finished runs are of other code than this, and are run again")
+    if others := of_other_versions(chosen, plan):
+        note(f"{others} finished runs are of another version or commit; --fresh runs them again")
     with note_if_stopped("the same command goes on where this one stopped"), orderly_termination():
         result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray)
     found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
@@ -100,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _command(options: argparse.Namespace, splits: int) -> str:
     """The command that gives the same result, whatever is already in the store."""
-    beside_the_point = dict.fromkeys(("only", "workers", "ray", "out", "quiet", "json"))
+    beside_the_point = dict.fromkeys(("only", "fresh", "workers", "ray", "out", "quiet", "json"))
     return command_line("reproduce", add_options, vars(options) | {"folds": splits} | beside_the_point)
 
 
@@ -113,7 +109,7 @@ def _show(found: "Reproduced") -> None:
     from cofill.experiments.reproducing import QUICK_LOOK
 
     for table in found.result.tables:
-        _print(f"{found.heading}: {table.title}", table)
+        print_table(f"{found.heading}: {table.title}", *table.shown())
     for line in found.result.notes:
         note(line)
     for line in found.result.missing_lines():
@@ -121,21 +117,3 @@ def _show(found: "Reproduced") -> None:
     if found.plan.quick:
         note(QUICK_LOOK)
     note("written: " + ", ".join(str(path) for path in found.files))
-
-
-def _print(title: str, results: "Results") -> None:
-    """Print a table; where it is too wide for the terminal, cells such as 0.8322 ± 0.0047 wrap, names do not."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    names, rows = results.shown()
-    table = Table(header_style="bold")
-    for at, name in enumerate(names):
-        table.add_column(Text(name), overflow="fold", no_wrap=at < results.leading_words())
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    known_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(file=sys.stdout, width=None if known_width else 120)
-    console.print(Text(printable(title), style="bold"))
-    console.print(table)

@@ -26,6 +26,10 @@ _METAVARS = {
     "keep_events_days": "DAYS",
 }
 _DATABASE = "COFILL_DATABASE"
+COMMON = (
+    "--host", "--port", "--database", "--keys", "--workers", "--words", "--split", "--read-only",
+    "--requests-per-second", "--event-weight",
+)  # fmt: skip
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="in place of MODEL: one of several models that are served at once, under a name; for each of them",
     )
+    more = parser.add_argument_group("more")
     for name, field in ServingSettings.model_fields.items():
         if name in ("model", "models"):
             continue
@@ -51,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             flag = {"choices": get_args(field.annotation)}
         elif several:
             flag["action"] = "append"
-        parser.add_argument(
+        more.add_argument(
             "--" + name.replace("_", "-"),
             default=argparse.SUPPRESS,
             help=f"{field.description}{also}{default}",

@@ -1,4 +1,4 @@
-"""cofill split RATINGS --train A --test B [--by last] [--by strong --fold-in C]"""
+"""cofill split RATINGS --train A --test B [--strategy last] [--strategy strong --fold-in C]"""
 
 import argparse
 from pathlib import Path
@@ -22,29 +22,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ratio", type=float, help="share of the training part (default 0.9)")
     add_seed(parser, "start of the random draw")
     parser.add_argument(
-        "--by",
+        "--strategy",
         choices=("random", "time", "last", "cold-items", "cold-users", "strong"),
         default="random",
         help="test random ratings, the latest ratings of all, the last of each user (leave-last-out), all ratings of "
         "some items or users, or some ratings of users who are not trained on (strong generalisation) (default random)",
     )
     parser.add_argument(
-        "--last", type=count, metavar="N", help="with --by last: how many ratings of each user to test (default 1)"
+        "--last",
+        type=count,
+        metavar="N",
+        help="with --strategy last: how many ratings of each user to test (default 1)",
     )
     parser.add_argument(
-        "--fold-in", type=Path, metavar="C", help="with --by strong: file for what is told of the users to test"
+        "--fold-in", type=Path, metavar="C", help="with --strategy strong: file for what is told of the users to test"
     )
     parser.add_argument(
         "--fold-in-ratio",
         type=float,
         metavar="SHARE",
-        help="with --by strong: share of the ratings of each user to test that is told (default 0.8)",
+        help="with --strategy strong: share of the ratings of each user to test that is told (default 0.8)",
     )
     parser.add_argument(
         "--at",
         type=moment,
         metavar="DATE",
-        help="with --by time: test what happened from this date on, such as 2001-01-31 or 2001-01-31T18:00 (in UTC)",
+        help="with --strategy time: test what happened from this date on, such as 2001-01-31 or 2001-01-31T18:00 (UTC)",
     )
     add_json(parser)
     add_reading(parser)
@@ -71,21 +74,21 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([dict(zip(("file", "ratings", "users", "items"), row, strict=True)) for row in rows])
     else:
-        print_table(f"Split by {options.by}", ("file", parts[0].plural, "users", "items"), rows)
+        print_table(f"Split by {options.strategy}", ("file", parts[0].plural, "users", "items"), rows)
     return 0
 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what the split does not make use of."""
     for name, by in (("last", "last"), ("at", "time"), ("fold_in", "strong"), ("fold_in_ratio", "strong")):
-        if getattr(options, name) is not None and options.by != by:
-            options.refuse(f"--{name.replace('_', '-')} belongs to a split by {by}; add --by {by}")
-    if options.by == "last" and options.ratio is not None:
+        if getattr(options, name) is not None and options.strategy != by:
+            options.refuse(f"--{name.replace('_', '-')} belongs to a split by {by}; add --strategy {by}")
+    if options.strategy == "last" and options.ratio is not None:
         options.refuse("--ratio says nothing where the last ratings of each user are tested; leave it out")
     if options.at is not None and options.ratio is not None:
         options.refuse("--at and --ratio both say where to cut; leave one of them out")
-    if options.by == "strong" and options.fold_in is None:
-        options.refuse("--by strong makes three parts; name the file for the ratings to fold in with --fold-in")
+    if options.strategy == "strong" and options.fold_in is None:
+        options.refuse("--strategy strong makes three parts; name the file for the ratings to fold in with --fold-in")
 
 
 def _parts(ratings: Ratings, options: argparse.Namespace) -> tuple[Ratings, ...]:
@@ -93,11 +96,11 @@ def _parts(ratings: Ratings, options: argparse.Namespace) -> tuple[Ratings, ...]
     from cofill.data.splits import leave_last_out_split, split, strong_generalisation_split, time_split
 
     ratio = 0.9 if options.ratio is None else options.ratio
-    if options.by == "last":
+    if options.strategy == "last":
         return leave_last_out_split(ratings, last=options.last or 1)
     if options.at is not None:
         return time_split(ratings, at=options.at)
-    if options.by == "strong":
+    if options.strategy == "strong":
         share = 0.8 if options.fold_in_ratio is None else options.fold_in_ratio
         return strong_generalisation_split(ratings, ratio=ratio, fold_in=share, seed=options.seed)
-    return split(ratings, options.by, ratio, options.seed)
+    return split(ratings, options.strategy, ratio, options.seed)

@@ -27,7 +27,7 @@ from cofill.models.results import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
 from cofill.report.page_parts import beside, paragraph, section, table
-from cofill.report.verdict import verdict_on
+from cofill.report.subject import verdict_on
 
 _LEAST_ITEMS = 4  # three that a new user rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test

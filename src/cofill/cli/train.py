@@ -11,7 +11,6 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from cofill.cli.cluster_options import add_ray
-from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import (
     LAYOUT,
     add_json,
@@ -19,11 +18,10 @@ from cofill.cli.options import (
     add_settings,
     count,
     load_ratings,
-    name_and_value,
     reading_from,
     settings_of,
 )
-from cofill.cli.output import Amount, note, print_json, print_table
+from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
@@ -47,6 +45,11 @@ if TYPE_CHECKING:
     from cofill.models.recommender import Recommender
     from cofill.serving.live.export import ExportFolder
 
+COMMON = (
+    "--config", "--preset", "--set", "--orientation", "--hidden", "--epochs", "--seed",
+    "--item-features", "--user-features", "--user-column", "--item-column", "--rating-column", "--separator",
+)  # fmt: skip
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -59,16 +62,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--algorithm",
         choices=tuple(algorithms()),
-        help="cfn, the network with its lists (default for ratings); lists, the list scorer alone (default for "
-        "interactions); or a baseline to compare them with: "
+        metavar="NAME",
+        help="cfn, the network with its lists (default for ratings), lists, the list scorer alone (default for "
+        "interactions), or a baseline; the baselines are "
         + ", ".join(name for name in algorithms() if name not in ("cfn", "lists")),
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        type=name_and_value,
-        metavar="NAME=VALUE",
-        help="a setting of a baseline that has no flag below, such as rank=50; an unknown name prints the known ones",
     )
     parser.add_argument(
         "--titles",
@@ -83,26 +80,26 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "reading are about both files, those of counts and events about this one",
     )
     parser.add_argument(
-        "--with",
+        "--live-export",
         dest="export",
         type=Path,
         metavar="EXPORT",
-        help="what `cofill export` wrote: it overrides older ratings and descriptions, and "
-        "what was withdrawn, deleted or forgotten is removed",
+        help="what `cofill export` wrote; it overrides older ratings and descriptions, and what was "
+        "withdrawn, deleted or forgotten is removed",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
         help="continue an interrupted training from its last checkpoint in DIR",
     )
-    parser.add_argument(
+    cluster = add_ray(parser, "with --workers, the Ray cluster whose machines they are, one a machine")
+    cluster.add_argument(
         "--workers",
         type=count,
         metavar="N",
         help="train with so many workers at once on a folder that `cofill partition` made, and write the model in "
         "shards; the model is the same (pip install 'cofill[cluster]')",
     )
-    add_ray(parser, "with --workers, the Ray cluster whose machines they are, one a machine")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_side_information(parser)
@@ -180,7 +177,7 @@ def _run_with_workers(options: argparse.Namespace) -> int:
     require_ray()
     if options.algorithm not in (None, "cfn"):
         raise SettingsError(f"{options.algorithm} is trained in one process; leave out --workers")
-    apart = {"--titles": options.titles, "--interactions": options.interactions, "--with": options.export}
+    apart = {"--titles": options.titles, "--interactions": options.interactions, "--live-export": options.export}
     given = [flag for flag, value in apart.items() if value is not None]
     given += [f"{name}=..." for name in reading_from(options)]
     for flag in [*given, *given_side_information(options), *given_reading_of_side_information(options)]:

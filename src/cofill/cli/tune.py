@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray
-from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
-from cofill.cli.output import Amount, note, print_json, print_table
+from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import CofillError, SettingsError
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
 
     from cofill.data.described import SideInformation
     from cofill.data.ratings import Ratings
-    from cofill.tuning.goals import GoalName
-    from cofill.tuning.list_search_data import ListSearchData
     from cofill.tuning.search_data import SearchData
-    from cofill.tuning.study import Plan
+    from cofill.tuning.study import GoalName, Plan
 
+COMMON = ("--config", "--set", "--orientation", "--epochs", "--seed", "--item-features", "--user-features")
 _BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.svg"
 
 
@@ -92,8 +90,7 @@ def run(options: argparse.Namespace) -> int:
     matched_side("user", side.users, ratings)
 
     from cofill.tuning.search import search, search_progress
-    from cofill.tuning.storage import storage_explained, storage_url
-    from cofill.tuning.study import open_study
+    from cofill.tuning.study import open_study, storage_explained, storage_url
     from cofill.workers import orderly_termination
 
     data, plan = _planned(goal, ratings, side, settings, options)
@@ -136,29 +133,25 @@ def _goal(options: argparse.Namespace, ratings: "Ratings", settings: CFNSettings
 
 def _planned(
     goal: "GoalName", ratings: "Ratings", side: "SideInformation", settings: CFNSettings, options: argparse.Namespace
-) -> "tuple[SearchData | ListSearchData, Plan]":
-    from cofill.tuning.list_search_data import ListSearchData, ValidationBy
-    from cofill.tuning.search_data import SearchData
+) -> "tuple[SearchData, Plan]":
+    from cofill.tuning.search_data import SearchData, ValidationBy
     from cofill.tuning.study import Plan
 
+    data = SearchData.of(ratings, side.items, side.users)
+    by: ValidationBy = options.validation_by or "random"
     if goal == "ndcg":
-        by: ValidationBy = options.validation_by or "random"
-        lists = ListSearchData.of(ratings, side.items, side.users)
-        lists.check(settings, by)
-        return lists, Plan.for_lists(settings, options.sampler, lists, by)
-    if settings.orientation == "both":
+        data.check_for_lists(settings, by)
+    elif settings.orientation == "both":
         raise SettingsError("a search is for one network at a time; use --orientation item, then user")
-    data = SearchData.of(ratings, settings.orientation, side.items, side.users)
-    data.check(settings)
-    features = data.features.shape[1] > 0
-    return data, Plan.of(settings, options.ranges, options.sampler, data.fingerprint(), features=features)
+    else:
+        data.check(settings)
+    return data, Plan.of(goal, data, settings, options.sampler, options.ranges, by)
 
 
 def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) -> None:
     """Write all results so far; the best settings only if a trial has finished."""
     from cofill.tuning.results import best_trial, draw_search, write_best, write_trials
-    from cofill.tuning.storage import shown_url
-    from cofill.tuning.study import FINISHED
+    from cofill.tuning.study import FINISHED, shown_url
 
     write_trials(options.out / _TRIALS, study, plan)
     finished = len(study.get_trials(deepcopy=False, states=FINISHED))
@@ -181,7 +174,7 @@ def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
     settings = plan.settings
     always = ("orientation", "seed") if plan.goal_name == "rmse" else ("seed",)
     fixed = {name: getattr(settings, name) for name in (*always, *sorted(settings.model_fields_set))}
-    elsewhere = dict.fromkeys(("config", "out", "storage", "study", "ray", "quiet", "json"))
+    elsewhere = dict.fromkeys(("config", "set", "out", "storage", "study", "ray", "quiet", "json"))
     return command_line("tune", add_options, vars(options) | elsewhere | fixed)
 
 
@@ -191,7 +184,7 @@ def _training(options: argparse.Namespace) -> str:
 
     same = {name: value for name, value in vars(options).items() if name not in CFNSettings.model_fields}
     # The workers of a search are not those of one training, which are for partitions.
-    here = {"config": options.out / _BEST, "out": "model", "quiet": None, "json": None, "workers": None, "ray": None}
+    here = dict.fromkeys(("set", "quiet", "json", "workers", "ray")) | {"config": options.out / _BEST, "out": "model"}
     return command_line("train", train.add_options, same | here)
 
 
@@ -199,7 +192,7 @@ def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, s
     from optuna.trial import TrialState
 
     from cofill.tuning.results import best_settings, best_trial, describe
-    from cofill.tuning.storage import shown_url
+    from cofill.tuning.study import shown_url
 
     best = best_trial(study)
     states = [trial.state for trial in study.get_trials(deepcopy=False)]

@@ -46,7 +46,7 @@ from cofill.models.persistence import (
     write_shared,
 )
 from cofill.models.rng import Portion
-from cofill.progress import Forecast, Progress, Step, unseen
+from cofill.progress import Progress, Step, unseen
 
 # Bytes of a shard of the model, about, so that a part of it can be loaded with little memory.
 _SHARD_BYTES = 512_000_000
@@ -213,11 +213,10 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         model.users, model.items = rows, columns
         model.user_features, model.item_features = partition.about_rows, partition.about_columns
         model.item_attributes = Attributes(columns)
-    progress = Forecast(tell)
     known = KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion))
     model.learn_portion(
         Matrix(known, partition.scale, partition.row_features(), shard.column_features, portion),
-        progress,
+        tell,
         ShardedCheckpoint(
             folder / CHECKPOINT,
             run=_run_name(partition, settings),
@@ -231,9 +230,9 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         decay = _decay(shard, settings.half_life, exchange)
         if decay is not None:
             decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
-        model.fit_lists(decay, progress, exchange=exchange)
+        model.fit_lists(decay, tell, exchange=exchange)
     else:
-        _fit_lists_by_rows(model, partition, portion, progress)
+        _fit_lists_by_rows(model, partition, portion, tell)
     model.trained = datetime.now(UTC)
     tell(Step("writing the model", 0.0, 1.0, 1.0))
     parts = divided(model)

@@ -22,14 +22,16 @@ from cofill.experiments.plan import (
     LINEUP,
     SETTINGS_NOTE,
     VERDICT_NOTE,
+    Cell,
+    Column,
     Experiment,
     Missing,
     Plan,
     Result,
+    Table,
     interval,
     verdict,
 )
-from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Run
 from cofill.models import Contender
 

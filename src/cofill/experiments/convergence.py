@@ -8,8 +8,18 @@ from statistics import fmean
 
 from cofill.charts.graphs import Chart, Line
 from cofill.experiments.ablations import NETWORK_ALONE
-from cofill.experiments.plan import LINEUP, SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
-from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.plan import (
+    LINEUP,
+    SETTINGS_NOTE,
+    Cell,
+    Column,
+    Experiment,
+    Missing,
+    Plan,
+    Result,
+    Table,
+    interval,
+)
 from cofill.experiments.runs import Run
 
 _LABELS = ("U-CFN", "V-CFN")

@@ -3,8 +3,7 @@
 from statistics import fmean
 
 from cofill.experiments import paper
-from cofill.experiments.plan import LINEUP, Experiment, Plan, Result, interval, seconds_of
-from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.plan import LINEUP, Cell, Column, Experiment, Plan, Result, Table, interval, seconds_of
 from cofill.experiments.runs import Record, Run
 
 _REFERENCE = "V-CFN"

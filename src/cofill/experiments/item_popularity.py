@@ -4,8 +4,19 @@ from typing import Any
 
 from cofill.evaluation import paired
 from cofill.experiments import paper
-from cofill.experiments.plan import LINEUP, SETTINGS_NOTE, VERDICT_NOTE, Experiment, Plan, Result, interval, verdict
-from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.plan import (
+    LINEUP,
+    SETTINGS_NOTE,
+    VERDICT_NOTE,
+    Cell,
+    Column,
+    Experiment,
+    Plan,
+    Result,
+    Table,
+    interval,
+    verdict,
+)
 from cofill.experiments.runs import Run
 
 _LABELS = ("V-CFN", "V-CFN++", "U-CFN", "U-CFN++")

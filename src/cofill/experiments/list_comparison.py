@@ -10,14 +10,16 @@ from cofill.experiments.plan import (
     LINEUP,
     LISTS,
     SETTINGS_NOTE,
+    Cell,
+    Column,
     Experiment,
     Missing,
     Plan,
     Result,
+    Table,
     interval,
     seconds_of,
 )
-from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Protocol, Run
 from cofill.models import Contender
 

@@ -16,9 +16,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, DataError, TrainingDivergedError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
-from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.runs import Record, Run
-from cofill.experiments.source_code import code_of
+from cofill.experiments.runs import ExperimentData, Record, Run
 from cofill.memory import peak_bytes, reset_peak
 from cofill.models import algorithm
 from cofill.models.recommender import Recommender
@@ -37,7 +35,7 @@ def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> 
     compiling, is done before.
     """
     began = time.perf_counter()
-    about = {"threads": threads or cores(), "code": code_of(run.algorithm)}
+    about = {"threads": threads or cores()}
     warm_up(run, data, partial(_trained, threads=threads))
     fold_in = None
     if run.part.by == "strong":

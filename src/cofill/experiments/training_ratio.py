@@ -1,8 +1,7 @@
 """Figure "trainingRatio": RMSE against the share of the ratings trained on, hyperparameters kept."""
 
 from cofill.charts.graphs import Chart, Dash, Line
-from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Plan, Result, interval
-from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.plan import SETTINGS_NOTE, Cell, Column, Experiment, Plan, Result, Table, interval
 from cofill.experiments.runs import Run
 from cofill.models import Contender
 

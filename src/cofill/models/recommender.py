@@ -59,7 +59,7 @@ from cofill.models.results import (
     placed,
     users_asked,
 )
-from cofill.progress import Done, Forecast, Progress, Step, unseen
+from cofill.progress import Done, Progress, Step, unseen
 from cofill.threads import on_all_cores
 
 # A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
@@ -276,7 +276,7 @@ class Recommender(ABC):
             )
         more = data.interactions
         decay, decay_beside = self._decay(data.ratings), None if more is None else self._decay(more)
-        tell = unseen if progress is None else Forecast(progress)
+        tell = progress or unseen
         predictor = self._learn(data, Fitting(tell, Path(checkpoint) if checkpoint else None, resume))
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
         self.titles, self.data_summary = dict(data.ratings.titles), data.summary

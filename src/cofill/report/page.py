@@ -8,15 +8,11 @@ from cofill import __version__
 from cofill.charts.markup import Markup, document, element, style
 from cofill.errors import DataError
 from cofill.files import replacing
+from cofill.report.about import data_section, features_section, model_section, settings_section
+from cofill.report.items import examples_section, items_section
+from cofill.report.measured import lists_section, predictions_section
 from cofill.report.page_parts import CSS, brand, card, cards
-from cofill.report.sections.about import features_section, model_section, settings_section
-from cofill.report.sections.distributions import data_section
-from cofill.report.sections.examples import examples_section
-from cofill.report.sections.items import items_section
-from cofill.report.sections.lists import lists_section
-from cofill.report.sections.predictions import predictions_section
-from cofill.report.subject import Subject
-from cofill.report.verdict import verdict_on
+from cofill.report.subject import Subject, verdict_on
 
 _CONTENTS = {
     "predictions": ("Predictions", predictions_section),

@@ -1,4 +1,4 @@
-"""The subject of a report: a model, its known ratings and, with a test part, its predictions for that."""
+"""What is reported on: a model, its test part, what it is compared with, and the verdict."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,14 +6,58 @@ from functools import cached_property
 import numpy as np
 
 from cofill.arrays import Doubles, Floats, Ints
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.evaluation import Evaluation, RankingEvaluation, evaluate_ranking
+from cofill.evaluation import Evaluation, PairedRatio, RankingEvaluation, evaluate_ranking, paired_ratio
 from cofill.evaluation.ratings import Predictions, measured, predict_test
+from cofill.models.baselines.item_models import EASE
+from cofill.models.biases import Biases
 from cofill.models.recommender import Recommender
 from cofill.progress import share_done
-from cofill.report.baselines import MeansAlone, fitted_ease, known_ratings
+
+MOST_ITEMS_OF_EASE = 4000
+"""From there on it would take longer than all else on the page: its time grows with the cube of the items."""
+
+
+def known_ratings(model: Recommender) -> Ratings:
+    """All ratings, or interactions, that the model knows, as they are now."""
+    known = model.predictor.known
+    by_item, changed = known.trained_columns, known.changed_columns()
+    items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
+    users, values = by_item.indices, by_item.values
+    if len(changed):
+        # A later rating may stand in for one of the training: item by item, as the model itself sees them.
+        kept = ~np.isin(items, changed)
+        anew = [(int(item), *known.column(int(item))) for item in changed]
+        items = np.concatenate([items[kept], *(np.full(len(given), item, np.int32) for item, _, given in anew)])
+        users = np.concatenate([users[kept], *(raters for _, raters, _ in anew)])
+        values = np.concatenate([values[kept], *(given for _, _, given in anew)])
+    order = np.lexsort((items, users))
+    kind = Ratings if model.rated else Interactions
+    return kind(model.users, model.items, users[order], items[order], values[order], None, model.scale, model.titles)
+
+
+class MeansAlone:
+    """The means (biases): what is usual, what this user gives above it, and what this item gets above it."""
+
+    def __init__(self, known: Ratings) -> None:
+        by_user, by_item = known.rows("user"), known.rows("item")
+        nothing = [np.empty((side.rows, 0), np.float32) for side in (by_user, by_item)]
+        self._means = Biases.fit(by_user, by_item, row_features=nothing[0], column_features=nothing[1])
+        self._scale = known.scale
+
+    def predictions(self, users: Ints, items: Ints) -> Floats:
+        """Of pairs by index; of somebody or something unknown (-1) it knows no more than what is usual."""
+        return np.clip(self._means.at_pairs(users, items), *self._scale).astype(np.float32)
+
+
+def fitted_ease(model: Recommender, known: Ratings) -> EASE | None:
+    """EASE on the same; None where the model is that already, or where there are too many items, or too few."""
+    if isinstance(model, EASE) or not 2 <= len(model.items) <= MOST_ITEMS_OF_EASE or not len(known):
+        return None
+    return EASE().fit(known)
 
 
 @dataclass(frozen=True)
@@ -128,3 +172,89 @@ class Subject:
     def trained_on(self) -> int:
         """How many test ratings the model was trained on; they say little about new ones."""
         return self.model.known_pairs(self.tested)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A sentence, and whether it is good news; None where there is nothing to judge by, or chance alone."""
+
+    sentence: str
+    good: bool | None
+
+
+def verdict_on(subject: Subject) -> Verdict:
+    if subject.test is None:
+        return Verdict(
+            "Nothing was measured yet: whether the model is any good shows on ratings that it has not seen.", None
+        )
+    clauses = [clause for clause in (_of_predictions(subject), _of_lists(subject)) if clause is not None]
+    if not clauses:
+        return Verdict("There is nothing here to judge the model by.", None)
+    news = [clause.good for clause in clauses]
+    good = False if False in news else True if True in news else None
+    words = "; ".join(clause.sentence for clause in clauses)
+    return Verdict(f"{words[0].upper()}{words[1:]}.", good)
+
+
+def _of_predictions(subject: Subject) -> Verdict | None:
+    if not subject.rated:
+        return None
+    ours, means = subject.evaluation.rmse, subject.means_evaluation.rmse
+    if subject.trained_on:
+        which = "these" if subject.trained_on == len(subject.tested) else f"{subject.trained_on:,} of these"
+        return Verdict(f"predictions cannot be judged by {which} ratings, because the model was trained on them", None)
+    digits = 3 if abs(ours - means) >= 0.005 else 4
+    figures = f"RMSE {ours:.{digits}f} against {means:.{digits}f}"
+    found = squared_errors_to_means(subject)
+    if found is None or found.half_width is None:
+        return Verdict(f"predictions were measured on too little to judge them ({figures} of the means alone)", None)
+    if found.ratio == 1:
+        return Verdict(f"predictions are those of the means alone ({figures})", None)
+    if abs(found.ratio - 1) <= found.half_width:
+        return Verdict(f"predictions are no closer than the means alone, beyond chance ({figures})", None)
+    change = abs(1 - np.sqrt(found.ratio))
+    if found.ratio < 1:
+        return Verdict(f"predictions are {percent(change)} closer than the means alone ({figures})", True)
+    return Verdict(f"predictions are {percent(change)} further off than the means alone ({figures})", False)
+
+
+def _of_lists(subject: Subject) -> Verdict | None:
+    lists = subject.ranking
+    if isinstance(lists, DataError):
+        return None
+    popular, measure = lists.popularity, f"recall@{lists.n}"
+    figures = f"{measure} {lists.recall:.3f} against {popular.recall:.3f}"
+    if popular.recall == 0:
+        return Verdict(f"popularity finds nothing here, and lists {'something' if lists.recall else 'nothing'}", None)
+    found = lists.ratio_to(popular, measure)
+    if found.half_width is None:
+        return Verdict(f"lists were measured for a single person ({figures} of popularity)", None)
+    if found.ratio == 1:
+        return Verdict(f"lists find what popularity finds ({figures})", None)
+    if abs(found.ratio - 1) <= found.half_width:
+        return Verdict(f"lists find no more than popularity, beyond chance ({figures})", None)
+    if found.ratio < 1:
+        return Verdict(f"lists find {percent(1 - found.ratio)} less than popularity ({figures})", False)
+    if found.ratio < 1.1:
+        return Verdict(f"lists find {percent(found.ratio - 1)} more than popularity ({figures})", True)
+    return Verdict(f"lists find {found.ratio:.1f} times what popularity finds ({figures})", True)
+
+
+def squared_errors_to_means(subject: Subject) -> PairedRatio | None:
+    """The ratio of the model's squared errors to those of the means, with its interval over people; None if no ratio.
+
+    What one person gave belongs together: people are drawn by chance, their ratings are not.
+    """
+    test = subject.tested
+    errors = [predicted.astype(np.float64) - test.values for predicted in (subject.predictions, subject.means_said)]
+    people, of_person = np.unique(test.user_index, return_inverse=True)
+    ours, means = (np.bincount(of_person, error**2, len(people)) for error in errors)
+    return paired_ratio(ours, means) if means.any() else None
+
+
+def percent(share: float) -> str:
+    """As people say it: 9 %, 0.6 %."""
+    hundredths = 100 * share
+    return (
+        f"{hundredths:.0f} %" if hundredths >= 2 else f"{hundredths:.1f} %" if hundredths >= 0.1 else "less than 0.1 %"
+    )

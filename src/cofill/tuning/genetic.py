@@ -1,8 +1,6 @@
 """The genetic algorithm of the paper's appendix as an Optuna sampler, and the unit cube that its genes live in."""
 
-import os
-import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from typing import Any
@@ -20,9 +18,8 @@ from cofill.errors import SettingsError
 Point = npt.NDArray[np.float64]
 Space = Mapping[str, BaseDistribution]
 
-TURN = "genetic:turn"
-OWNER = "worker"
 _POPULATION = "genetic:population:"
+_RETRIED = "failed_trial"  # what Optuna writes on a trial that repeats a failed one
 _PAIR, _CHILD = 0, 1  # keeps the draw of a pair's partner apart from those of its children
 
 
@@ -88,28 +85,17 @@ class GeneticSampler(BaseSampler):
     not waited for: it competes in the generation after. A trial that was stopped early ranks behind all that were
     not. Where fewer than 2n/10 individuals have finished, all are new.
 
-    Every draw comes from the seed, the generation and the place in it. With one worker the same seed gives the same
-    search, also where it is killed and resumed: the place of a failed trial is given to another, with the same genes.
+    Every draw comes from the seed, the generation and the place in it, which follow from the number of the trial. A
+    retry of Optuna has the genes of the trial that failed, and takes no place. So with one worker the same seed gives
+    the same search, also where it is stopped and resumed.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int = 0,
-        shares: Shares | None = None,
-        first: Mapping[str, float] | None = None,
-    ) -> None:
-        """`first` is the first individual of all, if it is known, such as the defaults."""
+    def __init__(self, space: Space, *, seed: int = 0, shares: Shares | None = None) -> None:
         check_space(space)
         self._space = dict(space)
-        self._first = first
         self._seed = seed
         self._shares = shares or Shares()
         self._others = RandomSampler(seed=seed)
-
-    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        claim(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return self._space
@@ -118,12 +104,7 @@ class GeneticSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         trials = study.get_trials(deepcopy=False)
-        turn = free_turn(trials, trial)
-        generation, place = self._generation_and_place(turn)
-        study._storage.set_trial_system_attr(trial._trial_id, TURN, turn)
-        study._storage.set_trial_user_attr(trial._trial_id, "generation", generation)
-        if turn == 0 and self._first is not None:
-            return dict(self._first)
+        generation, place = self._generation_and_place(trials, trial.number)
         ranked = self._population(study, generation, trials) if generation else []
         return from_unit(self._individual(generation, place, ranked), self._space)
 
@@ -133,9 +114,14 @@ class GeneticSampler(BaseSampler):
         """Draw a parameter that is not a gene at random."""
         return self._others.sample_independent(study, trial, param_name, param_distribution)
 
-    def _generation_and_place(self, turn: int) -> tuple[int, int]:
-        """The generation of a turn and its place there; generation 0 has places for all, others for all but copies."""
+    def generation(self, trials: Sequence[FrozenTrial], number: int) -> int:
+        """The generation of the trial of that number."""
+        return self._generation_and_place(trials, number)[0]
+
+    def _generation_and_place(self, trials: Sequence[FrozenTrial], number: int) -> tuple[int, int]:
+        """The generation of a trial and its place there; generation 0 has places for all, others for all but copies."""
         shares = self._shares
+        turn = sum(trial.number < number and _RETRIED not in trial.system_attrs for trial in trials)
         if turn < shares.individuals:
             return 0, turn
         generation, place = divmod(turn - shares.individuals, shares.born)
@@ -194,32 +180,6 @@ def _standing(trial: FrozenTrial, sign: float) -> tuple[bool, float, int]:
     """The sort key of trials; one that was stopped early ranks behind those that finished."""
     value = sign * trial.value if trial.value is not None else float("inf")
     return trial.state != TrialState.COMPLETE, value, trial.number
-
-
-def this_worker() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def claim(study: Study, trial: FrozenTrial) -> None:
-    """Say whose a new trial is, before anything else is written about it: its worker may be killed at any moment."""
-    study._storage.set_trial_user_attr(trial._trial_id, OWNER, this_worker())
-
-
-def free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:
-    """The first free slot; a failed trial frees its slot.
-
-    Earlier trials without a slot choose first, so that no two get the same.
-    """
-    before = [other for other in trials if other.number != trial.number and other.state != TrialState.FAIL]
-    taken = {other.system_attrs[TURN] for other in before if TURN in other.system_attrs}
-    undecided = sum(
-        other.state == TrialState.RUNNING and other.number < trial.number and TURN not in other.system_attrs
-        for other in before
-    )
-    turn = -1
-    for _ in range(undecided + 1):
-        turn = next(free for free in range(turn + 1, turn + len(taken) + 2) if free not in taken)
-    return turn
 
 
 # The unit cube: every range is mapped to [0, 1], so that one step size fits them all.

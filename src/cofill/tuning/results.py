@@ -13,8 +13,8 @@ from cofill.charts.graphs import Chart, Line, write_picture
 from cofill.config import ListSettings
 from cofill.errors import CofillError
 from cofill.files import replacing
-from cofill.tuning.goals import Goal
-from cofill.tuning.study import FINISHED, REASON, Plan, goal_of
+from cofill.tuning.search import REASON
+from cofill.tuning.study import FINISHED, Goal, Plan, goal_of
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -23,6 +23,7 @@ _STATES = {
     TrialState.RUNNING: "running",
     TrialState.WAITING: "waiting",
 }
+_NOT_ENDED = "its worker was stopped or died; another trial has its settings"
 
 
 def best_trial(study: Study) -> FrozenTrial:
@@ -70,7 +71,7 @@ def describe(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
     return {
         "number": trial.number,
         "state": _STATES[trial.state],
-        "reason": trial.user_attrs.get(REASON),
+        "reason": trial.user_attrs.get(REASON) or (_NOT_ENDED if trial.state == TrialState.FAIL else None),
         plan.goal.key: trial.value,
         **(epochs if plan.goal_name == "rmse" else {}),
         "generation": trial.user_attrs.get("generation"),

@@ -1,23 +1,39 @@
-"""A search: several workers on one study, and its progress display."""
+"""A search: trials of a study by several workers, by `Study.optimize`, and its progress display."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from optuna import Study
-from optuna.trial import TrialState
+from optuna import Study, Trial, TrialPruned
+from optuna.study import MaxTrialsCallback
+from optuna.trial import FrozenTrial, TrialState
 
 from cofill.cluster.session import workplace
-from cofill.errors import CofillError
+from cofill.errors import CofillError, SettingsError
+from cofill.evaluation.ranking import evaluate_ranking
 from cofill.interrupts import postponed
-from cofill.progress import Step, duration, shown
-from cofill.tuning.goals import Goal
-from cofill.tuning.list_search_data import ListSearchData
-from cofill.tuning.search_data import SearchData
-from cofill.tuning.storage import absolute_url, check_within_reach, storage_explained
-from cofill.tuning.study import FINISHED, Plan, fail_the_dead, open_study
-from cofill.workers import map_unordered
+from cofill.models.bias_models import ListModel
+from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
+from cofill.models.cfn.scaling import Matrix
+from cofill.models.observed import KnownRatings
+from cofill.progress import Step, shown
+from cofill.tuning.genetic import GeneticSampler
+from cofill.tuning.search_data import LIST_LENGTH, SearchData
+from cofill.tuning.study import (
+    FINISHED,
+    Goal,
+    Plan,
+    absolute_url,
+    check_within_reach,
+    open_study,
+    retry_stale,
+    storage_explained,
+)
+from cofill.workers import StoppedError, Work, map_unordered
+
+REASON = "reason"
+"""Why a trial ended early, among what Optuna keeps of it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +50,7 @@ Watch = Callable[[Standing], None]
 
 
 def search(
-    data: SearchData | ListSearchData,
+    data: SearchData,
     plan: Plan,
     *,
     url: str,
@@ -46,36 +62,33 @@ def search(
 ) -> Study:
     """Start or continue a study until it has that many finished trials; `watch` is called regularly.
 
-    Each of the workers (default: one a core) is a process with one thread. The study may be worked on by other
-    searches at the same time. An interrupted search continues with the same call. A worker that is killed is
-    replaced, and its trial is done again.
+    Each of the workers (default: one a core) is a process with one thread. Trials that run when the last one is
+    finished run to their end. The study may be worked on by other searches at the same time. An interrupted search
+    continues with the same call. A worker that is killed is replaced; its trial is done again once its heartbeats have
+    been missing for two minutes.
 
     `ray` is the address of a Ray cluster whose machines run the workers; all of them must reach the database.
     """
     if ray is not None:
         check_within_reach(url, ray)
     study = open_study(url, name, plan)
-    task = {"url": absolute_url(url), "name": name, "plan": plan.to_json(), "trials": trials}
     with storage_explained(url), workplace(ray) as place:
         standing = _standing(study, trials, plan.goal)
         if watch is not None:
             watch(standing)
         wanted = min(workers or place.cores, max(trials - standing.finished, 0))
-        try:
-            with map_unordered(
-                "cofill.tuning.trials:begin_work",
-                [task] * wanted,
-                workers=wanted,
-                shared=data.to_bytes() if wanted else b"",
-                on_ray=place.on_ray,
-                muted=True,
-                look=lambda: None if watch is None else watch(_standing(study, trials, plan.goal)),
-            ) as outcomes:
-                for outcome in outcomes:
-                    if outcome.problem is not None and not outcome.killed:
-                        raise CofillError(outcome.problem)
-        finally:
-            fail_the_dead(study)  # a worker that did not stop in time could not give back what it had begun
+        with map_unordered(
+            "cofill.tuning.search:begin_work",
+            [trials] * wanted,
+            workers=wanted,
+            shared=(absolute_url(url), name, plan, data),
+            on_ray=place.on_ray,
+            muted=True,
+            look=lambda: None if watch is None else watch(_standing(study, trials, plan.goal)),
+        ) as outcomes:
+            for outcome in outcomes:
+                if outcome.problem is not None and not outcome.killed:
+                    raise CofillError(outcome.problem)
         standing = _standing(study, trials, plan.goal)
     if standing.finished < trials:
         raise CofillError(
@@ -94,53 +107,125 @@ def _standing(study: Study, trials: int, goal: Goal) -> Standing:
     return Standing(len(finished), trials, goal.best(values), goal)
 
 
-# What a person sees
-
-
 @contextmanager
 def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
     """Show finished trials, the best so far and the time left, whenever a trial ends."""
     if quiet:
         yield None
         return
-    clock = _Clock()
     last = -1
     with shown() as progress:
 
         def watch(standing: Standing) -> None:
             nonlocal last
-            left, done, trials = clock.left(standing), standing.finished, standing.trials
+            done, trials, best = standing.finished, standing.trials, standing.best
             if done != last:
                 last = done
-                text = _told(standing, left)
-                progress(Step("searching", done, trials, done / trials, text=text, logged=done >= trials))
+                text = f"{done} of {trials} trials"
+                text += "" if best is None else f"  best {standing.goal.label} {best:.4f}"
+                share = min(done / trials, 1.0)
+                progress(Step("searching", done, trials, share, text=text, logged=done >= trials))
 
         yield watch
 
 
-class _Clock:
-    """Estimates the time left from the trials that ended in this process."""
-
-    def __init__(self) -> None:
-        self._before: int | None = None
-        self._first: tuple[float, int] | None = None
-
-    def left(self, standing: Standing) -> float | None:
-        """Seconds left; None if not known yet."""
-        if self._before is None:
-            self._before = standing.finished
-        if self._first is None and standing.finished > self._before:  # what came before was the start of the workers
-            self._first = time.monotonic(), standing.finished
-        if self._first is None or standing.finished == self._first[1]:
-            return None
-        each = (time.monotonic() - self._first[0]) / (standing.finished - self._first[1])
-        return each * (standing.trials - standing.finished)
+# What a worker does
 
 
-def _told(standing: Standing, left: float | None) -> str:
-    parts = [f"{standing.finished} of {standing.trials} trials"]
-    if standing.best is not None:
-        parts.append(f"best {standing.goal.label} {standing.best:.4f}")
-    if left:
-        parts.append(f"{duration(left)} left")
-    return "  ".join(parts)
+def begin_work(work: Work, shared: tuple[str, str, Plan, SearchData]) -> Callable[[int], None]:
+    """Entry point of a worker: returns the function that runs trials until there are so many."""
+    url, name, plan, data = shared
+    work.stop_between_steps()  # at the next epoch, not amid a word to the storage
+
+    def take_part(trials: int) -> None:
+        study = open_study(url, name, plan)
+        with storage_explained(url):
+            run_trials(study, plan, data, trials, still_wanted=work.wanted)
+
+    return take_part
+
+
+def run_trials(
+    study: Study, plan: Plan, data: SearchData, trials: int, still_wanted: Callable[[], bool] = lambda: True
+) -> None:
+    """Run trials until the study has that many finished ones, counting those of all processes.
+
+    `still_wanted` is asked between epochs; after a no, the settings of the trial are left for another to try.
+    """
+    retry = retry_stale()
+
+    def give_back(study: Study, trial: FrozenTrial) -> None:
+        if trial.state == TrialState.FAIL:
+            retry(study, trial)
+            study.stop()
+
+    if len(study.get_trials(deepcopy=False, states=FINISHED)) < trials:
+        enough = MaxTrialsCallback(trials, states=FINISHED)
+        objective = Objective(plan, data, still_wanted)
+        study.optimize(objective, callbacks=[enough, give_back], catch=(StoppedError,))
+
+
+class Objective:
+    """The score of a model with the settings of a trial, by the goal of the plan."""
+
+    def __init__(self, plan: Plan, data: SearchData, still_wanted: Callable[[], bool]) -> None:
+        self._plan, self._data, self._still_wanted = plan, data, still_wanted
+        self._score = self._rmse if plan.goal_name == "rmse" else self._ndcg
+        settings = plan.settings
+        if plan.goal_name == "rmse":
+            rows = data.ratings.rows("item" if settings.orientation == "item" else "user")
+            known = KnownRatings(rows, rows.transpose())
+            self._matrix = Matrix(known, data.ratings.scale, *data.sides(settings), data.portion(settings))
+        else:
+            self._train, self._validation = data.parts(settings, plan.validation_by)
+
+    def __call__(self, trial: Trial) -> float:
+        for gene in self._plan.genes:
+            gene.suggest(trial)
+        sampler = trial.study.sampler
+        if isinstance(sampler, GeneticSampler):
+            generation = sampler.generation(trial.study.get_trials(deepcopy=False), trial.number)
+            if "generation" not in trial.user_attrs:  # a retry has that of the trial that failed
+                trial.set_user_attr("generation", generation)
+        try:
+            self._check()
+            return self._score(trial)
+        except TrialPruned as end:
+            trial.set_user_attr(REASON, str(end))
+            raise
+
+    def _check(self, *_: object) -> None:
+        if not self._still_wanted():
+            raise StoppedError("the search was stopped")
+
+    def _ndcg(self, trial: Trial) -> float:
+        """The NDCG of lists for the validation part, by a list scorer that was fitted on the other."""
+        settings = self._plan.list_settings(trial.params)
+        if self._plan.validation_by == "random":  # which asks for lists without order
+            settings = settings.changed({"list_goal": "any"})
+        about: dict[str, Any] = {"user_features": self._data.users, "item_features": self._data.items}
+        model = ListModel(settings).fit(self._train, **about, progress=self._check)
+        return evaluate_ranking(model, self._validation, n=LIST_LENGTH, cutoffs=(), report=self._check).ndcg
+
+    def _rmse(self, trial: Trial) -> float:
+        """The validation RMSE that `cofill train` finds with these settings, without training on everything again."""
+        try:
+            saved = self._plan.settings.changed(trial.params)
+            settings = saved.changed({"refit": False, "threads": 1})
+        except SettingsError as error:  # each is in its range, but they exclude each other
+            raise TrialPruned(str(error)) from None
+
+        def report(step: Step) -> None:
+            self._check()
+            if step.note:  # with a lower rate it would be another trial
+                raise TrialPruned(step.note.partition(";")[0])
+            if step.what != SEARCH or "validation_rmse" not in step.measures:
+                return
+            trial.report(step.measures["validation_rmse"], int(step.done))
+            if trial.should_prune():
+                raise TrialPruned(f"stopped early in epoch {step.done:g}")
+
+        fitted = fit_matrix(self._matrix, settings, progress=report)
+        assert fitted.validation_rmse is not None  # SearchData.check
+        trial.set_user_attr("epochs", fitted.epochs)
+        return after_refit(fitted.validation_rmse, saved) if saved.decoder == "process" else fitted.validation_rmse

@@ -1,86 +1,120 @@
-"""The ratings of a search as one matrix with side features, and how they are sent to the workers."""
+"""The ratings or interactions of a search, with side information: what every trial is trained and validated on."""
 
-import hashlib
+import json
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.config import CFNSettings, Orientation
+from cofill.arrays import fingerprint
+from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
-from cofill.data.ratings import Ratings, Scale
-from cofill.data.sparse import SparseRows
+from cofill.data.ratings import Ratings
+from cofill.data.splits import Split, split
 from cofill.errors import DataError, SettingsError
 from cofill.models.rng import Portion
+
+ValidationBy = Literal["random", "time"]
+"""How validation ratings are held out: at random, or the latest."""
+
+LIST_LENGTH = 10
+"""How many recommendations count for the goal ndcg."""
 
 
 @dataclass(frozen=True, eq=False)
 class SearchData:
-    """What every trial is trained and validated on."""
+    """What every trial is trained and validated on; ids with features but no rating are there too, as in fitting."""
 
-    rows: SparseRows
-    row_features: SideFeatures
-    column_features: SideFeatures
-    scale: Scale
-    portion: Portion
-    """The keys by which a trial draws: those of a fit."""
-
-    @property
-    def features(self) -> npt.NDArray[np.float32]:
-        """(rows, P): those that the network reads; P may be 0."""
-        return self.row_features.trained
+    ratings: Ratings
+    users: Features | None
+    items: Features | None
 
     @classmethod
-    def of(
-        cls, ratings: Ratings, orientation: Orientation, items: Features | None = None, users: Features | None = None
-    ) -> Self:
-        """The data of a search; ids with features but no rating are rows too, as in fitting."""
-        ratings = ratings.including(users=users.ids if users else (), items=items.ids if items else ())
-        sides = side_of(users, ratings.users), side_of(items, ratings.items)
-        keys = ratings.users.keys(), ratings.items.keys()
-        if orientation == "item":
-            sides, keys = sides[::-1], keys[::-1]
-        portion = Portion(*keys, columns=len(keys[1]))
-        return cls(ratings.rows(orientation), *sides, ratings.scale, portion)
+    def of(cls, ratings: Ratings, items: Features | None = None, users: Features | None = None) -> Self:
+        whole = ratings.including(users=users.ids if users else (), items=items.ids if items else ())
+        return cls(whole, users, items)
+
+    @property
+    def weights_differ(self) -> bool:
+        """Whether interactions have weights that tell them apart."""
+        return not self.ratings.rated and _differ(self.ratings.values)
+
+    @property
+    def times_differ(self) -> bool:
+        return self.ratings.times is not None and _differ(self.ratings.times)
+
+    def sides(self, settings: CFNSettings) -> tuple[SideFeatures, SideFeatures]:
+        """The features of the rows and of the columns of a network."""
+        users, items = side_of(self.users, self.ratings.users), side_of(self.items, self.ratings.items)
+        return (items, users) if settings.orientation == "item" else (users, items)
+
+    def has_row_features(self, settings: CFNSettings) -> bool:
+        return bool(self.sides(settings)[0].trained.shape[1])
+
+    def portion(self, settings: CFNSettings) -> Portion:
+        """The keys by which a network draws: those of a fit."""
+        keys = self.ratings.users.keys(), self.ratings.items.keys()
+        rows, columns = keys[::-1] if settings.orientation == "item" else keys
+        return Portion(rows, columns, columns=len(columns))
+
+    def parts(self, settings: CFNSettings, by: ValidationBy) -> Split:
+        """The same training and validation part for every trial of lists."""
+        return split(self.ratings, by, 1.0 - settings.validation, settings.seed)
 
     def check(self, settings: CFNSettings) -> None:
-        """Raise if there are no ratings to validate with."""
+        """Raise if there is nothing to validate with."""
+        plural = self.ratings.plural
         if settings.validation == 0:
-            raise SettingsError("a search scores its trials on validation ratings; set validation above 0, such as 0.1")
-        if min(round(self.rows.nnz * settings.validation), self.rows.nnz - 1) < 1:
+            raise SettingsError(
+                f"a search scores its trials on validation {plural}; set validation above 0, such as 0.1"
+            )
+        if not 1 <= round(len(self.ratings) * settings.validation) < len(self.ratings):
             raise DataError(
-                f"{self.rows.nnz} ratings are too few to hold out a share of {settings.validation:g} for validation",
-                "give more ratings, or a larger validation=...",
+                f"{len(self.ratings)} {plural} are too few to hold out a share of {settings.validation:g} for "
+                f"validation",
+                f"give more {plural}, or a larger validation=...",
+            )
+
+    def check_for_lists(self, settings: CFNSettings, by: ValidationBy) -> None:
+        """As `check`; raise also if lists cannot be scored, or a setting needs what the data does not have."""
+        from cofill.evaluation.list_measures import RELEVANT_SHARE
+
+        self.check(settings)
+        if settings.half_life and self.ratings.times is None:
+            raise DataError(
+                f"half_life needs to know when people did something, and these {self.ratings.plural} have no times; "
+                f"leave it out"
+            )
+        held_out = self.parts(settings, by).test
+        low, high = self.ratings.scale
+        threshold = low + RELEVANT_SHARE * (high - low)
+        if self.ratings.rated and not (held_out.values >= np.float32(threshold)).any():
+            raise DataError(
+                f"none of the {len(held_out):,} validation ratings is at least {threshold:g}, so there is nothing that "
+                f"lists should find",
+                "give more ratings, a larger validation=..., or the scale of the ratings: scale=...",
             )
 
     def fingerprint(self) -> str:
-        """The same for the same ratings and features, whatever file they came from."""
-        digest = hashlib.sha256(self.to_bytes())
-        return digest.hexdigest()[:16]
+        """The same for the same ratings, times and features, whatever file they came from."""
+        ratings = self.ratings
+        about: list[Any] = [type(ratings).__name__, ratings.scale]
+        arrays: list[npt.NDArray[Any]] = [
+            ratings.users.keys(),
+            ratings.items.keys(),
+            ratings.user_index,
+            ratings.item_index,
+            ratings.values,
+        ]
+        arrays += [] if ratings.times is None else [ratings.times]
+        for features in (self.users, self.items):
+            if features is not None:
+                about.append(features.card())
+                arrays += [features.ids.keys(), *features.arrays().values()]
+        return fingerprint(json.dumps(about), arrays)
 
-    def to_bytes(self) -> bytes:
-        from safetensors.numpy import save
 
-        rows = self.rows
-        arrays = {
-            "indptr": rows.indptr, "indices": rows.indices, "values": rows.values,
-            "features": self.row_features.trained, "described": self.row_features.trained_described,
-            "column_features": self.column_features.trained,
-            "columns_described": self.column_features.trained_described,
-            "row_keys": self.portion.row_keys, "column_keys": self.portion.column_keys,
-            "columns": np.array([rows.columns]), "scale": np.array(self.scale, np.float64),
-        }  # fmt: skip
-        return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        from safetensors.numpy import load
-
-        arrays = load(data)
-        rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], int(arrays["columns"][0]))
-        row_features = SideFeatures(arrays["features"], arrays["described"])
-        column_features = SideFeatures(arrays["column_features"], arrays["columns_described"])
-        portion = Portion(arrays["row_keys"], arrays["column_keys"], rows.columns)
-        return cls(rows, row_features, column_features, Scale(*arrays["scale"].tolist()), portion)
+def _differ(values: npt.NDArray[Any]) -> bool:
+    return bool(values.min() < values.max())

@@ -1,69 +1,218 @@
-"""An Optuna study with a record of its data and search space; its samplers, its pruner, and dead trials."""
+"""An Optuna study with a record of its data and search space: goals, ranges, samplers, pruner and database."""
 
 import json
-import os
-import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import optuna
-from optuna import Study
-from optuna.distributions import BaseDistribution
+from optuna import Study, Trial
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.pruners import PercentilePruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from cofill.cluster.session import LOCAL
 from cofill.config import CFNSettings, ListSettings
-from cofill.errors import SettingsError
-from cofill.tuning.genetic import OWNER, TURN, GeneticSampler, Space, claim, free_turn
-from cofill.tuning.goals import GOALS, Goal, GoalName
-from cofill.tuning.list_search_data import ListSearchData, ValidationBy
-from cofill.tuning.space import Gene, Ranges, genes_to_search, list_genes_to_search
-from cofill.tuning.storage import open_storage, shown_url, storage_explained
+from cofill.errors import CofillError, SettingsError
+from cofill.tuning.genetic import GeneticSampler, Space
+from cofill.tuning.search_data import LIST_LENGTH, SearchData, ValidationBy
 
+GoalName = Literal["rmse", "ndcg"]
+Ranges = Literal["cofill", "paper"]
 Sampler = Literal["genetic", "tpe", "random"]
 """Who chooses the settings of the next trial: the genetic algorithm, Optuna's TPE, or chance."""
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-SEEN, REASON = "seen", "reason"
-_LONGEST_SILENCE = 300.0  # seconds; after them a worker counts as dead, wherever it is
-_LONGEST_BIRTH = 20.0  # seconds in which a worker says that a new trial is its own
 _ABOUT = "cofill"
-_BEFORE_GOALS: dict[str, Any] = {"goal": "rmse"}  # what studies were about that say nothing of it
 _UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit")
+_SECONDS_BETWEEN_HEARTBEATS, _SECONDS_OF_SILENCE = 30, 120  # of a worker; then its trial is done again
+_SECONDS_FOR_THE_LOCK = 60
+_ATTEMPTS = 5
+
+# What a trial is scored by
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The score of a trial: its name for people, in JSON and on a chart, and its direction."""
+
+    name: GoalName
+    label: str
+    key: str
+    axis: str
+    direction: Literal["minimize", "maximize"]
+
+    @property
+    def sign(self) -> float:
+        """Times this, a lower score is better."""
+        return 1.0 if self.direction == "minimize" else -1.0
+
+    def best(self, values: Iterable[float]) -> float | None:
+        """The best of some scores; None if there are none."""
+        return min(values, key=lambda value: self.sign * value, default=None)
+
+
+GOALS: dict[GoalName, Goal] = {
+    "rmse": Goal("rmse", "validation RMSE", "validation_rmse", "validation RMSE (in ratings)", "minimize"),
+    "ndcg": Goal(
+        "ndcg",
+        f"validation NDCG@{LIST_LENGTH}",
+        f"validation_ndcg@{LIST_LENGTH}",
+        f"validation NDCG@{LIST_LENGTH} (higher is better)",
+        "maximize",
+    ),
+}
+
+
+# What is searched
+
+
+@dataclass(frozen=True)
+class Gene:
+    """A setting and its range; `log`: sampled on a log scale."""
+
+    setting: str
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+    with_features: bool = False
+    """Only searched where the rows have side features: without them it has no effect."""
+    off_from: float | None = None
+    """From here on the setting is 0, which turns it off: a range on a log scale has no 0 of its own."""
+
+    def value(self, drawn: float) -> float:
+        """The setting that a point of the range stands for."""
+        return 0.0 if self.off_from is not None and drawn >= self.off_from else drawn
+
+    def drawn(self, value: float) -> float:
+        """A point of the range that stands for this setting."""
+        return self.high if self.off_from is not None and value == 0 else value
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def distribution(self) -> BaseDistribution:
+        """The range as an Optuna distribution."""
+        if self.whole:
+            return IntDistribution(int(self.low), int(self.high), log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+    def suggest(self, trial: Trial) -> None:
+        """Have the sampler choose a point of the range."""
+        if self.whole:
+            trial.suggest_int(self.setting, int(self.low), int(self.high), log=self.log)
+        else:
+            trial.suggest_float(self.setting, self.low, self.high, log=self.log)
+
+
+RANGES: dict[Ranges, tuple[Gene, ...]] = {
+    # The table of the paper's appendix. A step size of 0 would never learn: it begins at a millionth.
+    "paper": (
+        Gene("alpha", 0.8, 1.2),
+        Gene("beta", 0.0, 1.0),
+        Gene("noise_ratio", 0.0, 1.0),
+        Gene("hidden", 500, 700, whole=True),
+        Gene("learning_rate", 1e-6, 0.5),
+        Gene("learning_rate_decay", 0.0, 0.5),
+        Gene("weight_decay", 0.0, 0.5),
+    ),
+    # Around the defaults of either orientation, and as far as sparse data may need: little weight decay, much presence.
+    # No alpha: alpha, beta and weight_decay times c with learning_rate / c is the same training. Nothing of the
+    # decoder: its amplitudes are learned, and the number of neighbours is a matter of time and memory.
+    "cofill": (
+        Gene("beta", 0.2, 1.0),
+        Gene("noise_ratio", 0.05, 0.5),
+        Gene("cold_ratio", 0.0, 0.3, with_features=True),
+        Gene("hidden", 100, 600, log=True, whole=True),
+        Gene("learning_rate", 0.03, 0.3, log=True),
+        Gene("weight_decay", 1e-4, 0.15, log=True),
+        Gene("batch", 12, 120, log=True, whole=True),
+        Gene("length_power", 0.2, 1.0),
+        Gene("presence", 0.0, 3.0),
+    ),
+}
+
+# Settings of the list scorer, for the goal ndcg. `list_rank` is a matter of time and memory, not of taste.
+LIST_GENES = (
+    Gene("list_penalty", 0.5, 20.0, log=True),
+    Gene("list_popularity", 0.0, 0.5),
+    Gene("list_grade_power", 0.5, 3.0),
+    Gene("confidence", 0.0, 2.0),
+    Gene("half_life", 7.0, 10_000.0, log=True, off_from=3650.0),
+)
+
+
+def genes_to_search(ranges: Ranges, settings: CFNSettings, *, features: bool) -> tuple[Gene, ...]:
+    """The genes of a search space, without settings that the user fixed."""
+    if ranges not in RANGES:
+        raise SettingsError(f"there are no ranges {ranges!r}; use one of {', '.join(get_args(Ranges))}")
+    return _not_fixed([gene for gene in RANGES[ranges] if features or not gene.with_features], settings)
+
+
+def list_genes_to_search(settings: CFNSettings, data: SearchData) -> tuple[Gene, ...]:
+    """The genes of the list scorer that have an effect on this data, without settings that the user fixed."""
+    needs = {
+        "list_grade_power": data.ratings.rated,
+        "confidence": data.weights_differ,
+        "half_life": data.times_differ,
+    }
+    return _not_fixed([gene for gene in LIST_GENES if needs.get(gene.setting, True)], settings)
+
+
+def _not_fixed(candidates: Sequence[Gene], settings: CFNSettings) -> tuple[Gene, ...]:
+    genes = tuple(gene for gene in candidates if gene.setting not in settings.model_fields_set)
+    if not genes:
+        raise SettingsError("every setting that could be searched is given; leave one of them out")
+    return genes
+
+
+# The study
 
 
 @dataclass(frozen=True)
 class Plan:
     """The search space, the method and the data of a search; different plans cannot share a study."""
 
+    goal_name: GoalName
     settings: CFNSettings
-    ranges: Ranges
-    sampler: Sampler
     genes: tuple[Gene, ...]
     data: str
-    goal_name: GoalName = "rmse"
+    """The fingerprint of the data."""
+    sampler: Sampler = "genetic"
+    ranges: Ranges = "cofill"
     validation_by: ValidationBy = "random"
     """How the validation part of the goal ndcg is held out; the network has its own, at random."""
 
     @classmethod
-    def of(cls, settings: CFNSettings, ranges: Ranges, sampler: Sampler, data: str, *, features: bool) -> "Plan":
-        """A search of the network's settings, for the goal rmse."""
-        _check_sampler(sampler)
-        return cls(settings, ranges, sampler, genes_to_search(ranges, settings, features=features), data)
-
-    @classmethod
-    def for_lists(
-        cls, settings: CFNSettings, sampler: Sampler, data: ListSearchData, validation_by: ValidationBy = "random"
+    def of(
+        cls,
+        goal: GoalName,
+        data: SearchData,
+        settings: CFNSettings,
+        sampler: Sampler = "genetic",
+        ranges: Ranges = "cofill",
+        validation_by: ValidationBy = "random",
     ) -> "Plan":
-        """A search of the list scorer's settings, for the goal ndcg."""
-        _check_sampler(sampler)
-        genes = list_genes_to_search(settings, data.feedback)
-        return cls(settings, "cofill", sampler, genes, data.fingerprint(), "ndcg", validation_by)
+        """A search of the network's settings, for the goal rmse, or of the list scorer's, for the goal ndcg."""
+        if sampler not in get_args(Sampler):
+            raise SettingsError(f"there is no sampler {sampler!r}; use one of {', '.join(get_args(Sampler))}")
+        if goal == "ndcg":
+            genes = list_genes_to_search(settings, data)
+        else:
+            genes = genes_to_search(ranges, settings, features=data.has_row_features(settings))
+        return cls(goal, settings, genes, data.fingerprint(), sampler, ranges, validation_by)
 
     @property
     def goal(self) -> Goal:
@@ -110,23 +259,6 @@ class Plan:
             "genes": [gene.as_json() for gene in self.genes],
         }
 
-    def to_json(self) -> str:
-        genes = [gene.as_json() for gene in self.genes]
-        names = ("ranges", "sampler", "data", "goal_name", "validation_by")
-        plain = {name: getattr(self, name) for name in names}
-        return json.dumps(plain | {"settings": self.given(), "genes": genes})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Plan":
-        document = json.loads(text)
-        settings, genes = CFNSettings.of(document.pop("settings")), document.pop("genes")
-        return cls(settings=settings, genes=tuple(Gene(**gene) for gene in genes), **document)
-
-
-def _check_sampler(sampler: str) -> None:
-    if sampler not in get_args(Sampler):
-        raise SettingsError(f"there is no sampler {sampler!r}; use one of {', '.join(get_args(Sampler))}")
-
 
 def open_study(url: str, name: str, plan: Plan) -> Study:
     """Open or create the study of that name; refuse one with a different plan."""
@@ -136,13 +268,13 @@ def open_study(url: str, name: str, plan: Plan) -> Study:
         return _open(storage, url, name, plan)
 
 
-def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) -> Study:
+def _open(storage: RDBStorage, url: str, name: str, plan: Plan) -> Study:
     study = optuna.create_study(
         storage=storage,
         study_name=name,
         direction=plan.goal.direction,
         load_if_exists=True,
-        sampler=make_sampler(plan.sampler, plan.space(), plan.settings.seed, plan.first()),
+        sampler=make_sampler(plan.sampler, plan.space(), plan.settings.seed),
         pruner=make_pruner(),
     )
     if _ABOUT not in study.user_attrs:
@@ -151,8 +283,10 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
                 f"the study {name!r} in {shown_url(url)} was not made by cofill tune",
                 "give another study=...",
             )
+        if first := plan.first():
+            study.enqueue_trial(first, skip_if_exists=True)
         study.set_user_attr(_ABOUT, plan.about())
-    remembered, wanted = _BEFORE_GOALS | study.user_attrs[_ABOUT], plan.about()
+    remembered, wanted = study.user_attrs[_ABOUT], plan.about()
     for what in wanted:
         if remembered.get(what) != wanted[what]:
             found = _difference(what, remembered.get(what), wanted[what])
@@ -165,51 +299,37 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
 
 def goal_of(study: Study) -> Goal:
     """What a study is about, as it remembers."""
-    return GOALS[study.user_attrs.get(_ABOUT, {}).get("goal", "rmse")]
+    return GOALS[study.user_attrs[_ABOUT]["goal"]]
 
 
-def make_sampler(name: Sampler, space: Space, seed: int, first: Mapping[str, float] | None = None) -> BaseSampler:
-    """The sampler of that name for these ranges; `first` are the parameters of the first trial, if they are known."""
+def make_sampler(name: Sampler, space: Space, seed: int) -> BaseSampler:
+    """The sampler of that name for these ranges."""
     if name == "genetic":
-        return GeneticSampler(space, seed=seed, first=first)
-
-    def make(start: int) -> BaseSampler:
-        return TPESampler(seed=start) if name == "tpe" else RandomSampler(seed=start)
-
-    return _SeededByTrial(make, seed, space, first)
+        return GeneticSampler(space, seed=seed)
+    return _SeededByTrial(lambda start: TPESampler(seed=start) if name == "tpe" else RandomSampler(seed=start), seed)
 
 
 class _SeededByTrial(BaseSampler):
-    """An Optuna sampler that is seeded anew for every trial, by its number; the first trial may be given.
+    """An Optuna sampler that is seeded anew for every trial, by its number.
 
     Otherwise every worker, and every search that is resumed, would draw the same from the beginning.
     """
 
-    def __init__(
-        self, make: Callable[[int], BaseSampler], seed: int, space: Space, first: Mapping[str, float] | None
-    ) -> None:
-        self._make, self._seed, self._space, self._given = make, seed, space, first
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+        self._make, self._seed = make, seed
         self._sampler = make(seed)
-        self._first = False
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        claim(study, trial)
         start = np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]
         self._sampler = self._make(int(start))
         self._sampler.before_trial(study, trial)
-        if self._given is not None:  # if it fails, another takes its turn
-            turn = free_turn(study.get_trials(deepcopy=False), trial)
-            study._storage.set_trial_system_attr(trial._trial_id, TURN, turn)
-            self._first = turn == 0
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return dict(self._space) if self._first else self._sampler.infer_relative_search_space(study, trial)
+        return self._sampler.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        if self._first and self._given is not None:
-            return dict(self._given)
         return self._sampler.sample_relative(study, trial, search_space)
 
     def sample_independent(
@@ -227,27 +347,11 @@ def make_pruner() -> PercentilePruner:
     return PercentilePruner(75.0, n_startup_trials=20, n_warmup_steps=10, interval_steps=5, n_min_trials=5)
 
 
-def fail_the_dead(study: Study) -> None:
-    """Mark trials as failed whose worker is gone; others take their place."""
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        if _is_dead(trial):
-            with suppress(optuna.exceptions.UpdateFinishedTrialError):  # another worker has seen it too
-                study._storage.set_trial_user_attr(trial._trial_id, REASON, "its worker died")
-                study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-
-
-def _is_dead(trial: FrozenTrial) -> bool:
-    host, _, process = trial.user_attrs.get(OWNER, "").rpartition(":")
-    if host == socket.gethostname():
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass  # somebody else's, but alive
-    began = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
-    silence = time.time() - float(trial.user_attrs.get(SEEN, began))
-    return silence > (_LONGEST_SILENCE if host else _LONGEST_BIRTH)
+def retry_stale() -> RetryHeartbeatStaleTrialCallback:
+    """What gives the settings of a trial that was not ended to another."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return RetryHeartbeatStaleTrialCallback()
 
 
 def _difference(what: str, remembered: object, wanted: object) -> str:
@@ -256,3 +360,91 @@ def _difference(what: str, remembered: object, wanted: object) -> str:
     if what in ("genes", "settings"):
         return f"other {what} ({json.dumps(remembered)} instead of {json.dumps(wanted)})"
     return f"{what} {remembered}, not {wanted}"
+
+
+# Its database
+
+
+def storage_url(out: Path) -> str:
+    """The default database of a study: a file that survives a kill at any moment."""
+    return URL.create("sqlite", database=str(out / "study.db")).render_as_string(hide_password=False)
+
+
+def absolute_url(url: str) -> str:
+    """The same database for processes that work in another folder."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return url
+    return parsed.set(database=str(Path(str(parsed.database)).absolute())).render_as_string(hide_password=False)
+
+
+def check_within_reach(url: str, ray: str) -> None:
+    """Refuse a database in a file for workers on several machines, which must not share one."""
+    if ray != LOCAL and url.startswith("sqlite"):
+        raise SettingsError(
+            f"the workers of a search on the cluster {ray} are on several machines, and {shown_url(url)} is a file of "
+            f"one",
+            "give storage='postgresql://...', which all of them can reach",
+        )
+
+
+def shown_url(url: str) -> str:
+    """The URL without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+@contextmanager
+def storage_explained(url: str) -> Iterator[None]:
+    """Turn database errors into a CofillError with the database's own message and what to do."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        raise CofillError(
+            f"{shown_url(url)}: the study there cannot be read or written ({_database_says(error)})",
+            "see that the database is whole, within reach and has space, then go on with the same search, or begin "
+            "another with out=... or storage=...",
+        ) from error
+
+
+def open_storage(url: str) -> RDBStorage:
+    """The database there, with the tables of a study."""
+    waiting = {"connect_args": {"timeout": _SECONDS_FOR_THE_LOCK}} if url.startswith("sqlite") else {}
+    heartbeats: dict[str, Any] = {
+        "heartbeat_interval": _SECONDS_BETWEEN_HEARTBEATS,
+        "grace_period": _SECONDS_OF_SILENCE,
+        "heartbeat_stale_trial_callback": retry_stale(),
+    }
+    if url.endswith(":memory:"):  # which a second thread cannot see
+        heartbeats = {}
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats
+                return RDBStorage(_with_driver(url), engine_kwargs=waiting, **heartbeats)
+        except (DBAPIError, StorageInternalError):
+            if attempt == _ATTEMPTS:
+                with storage_explained(url):
+                    raise
+            time.sleep(0.2)  # somebody may be making the tables at this moment
+        except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
+            raise CofillError(
+                f"no study can be kept at that address ({_database_says(error)})",
+                "check storage=...",
+            ) from error
+    raise AssertionError("not reached")
+
+
+def _with_driver(url: str) -> str:
+    """postgresql:// by the driver of `cofill[postgres]`, where it is installed and no other is named."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("postgresql", "postgres") or find_spec("psycopg") is None:
+        return url
+    return f"postgresql+psycopg://{rest}"
+
+
+def _database_says(error: BaseException) -> str:
+    """The database's own message, without Optuna's guess at a cause and SQLAlchemy's statement."""
+    while isinstance(error, StorageInternalError) and error.__cause__ is not None:
+        error = error.__cause__
+    words = getattr(error, "orig", None) or error
+    return " ".join(str(words).split())[:300]

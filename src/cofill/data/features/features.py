@@ -286,6 +286,10 @@ class Features(InFrames):
         """Everything learned, except arrays, ready for JSON."""
         return {"sources": [source.card() for source in self.sources]}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes of the same command."""
+        return Features.restored, (self.card(), self.arrays(), self.ids)
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that belong to the card."""
         arrays: dict[str, npt.NDArray[Any]] = {"values": self.values}

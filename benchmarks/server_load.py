@@ -1,8 +1,12 @@
-"""`cofill benchmark serving`: a real server under load, each figure beside the same scoring in process.
+"""A real server under load, each figure beside the same scoring in the process that asks.
 
-The model is made, and the server asked, in processes of their own: `python -m cofill.benchmark.serving TASK`.
+    python benchmarks/server_load.py [--like ml-10m] [--size 1] [--seconds 60] [--json]
+
+Questions one at a time, several at a time, and while ratings are written. The model is made, the server runs, and the
+questions are asked in processes of their own.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -13,23 +17,22 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from cofill.benchmark import answer_as_process, measure, percentiles
-from cofill.files import temporary_folder
-from cofill.workers import stop_workers
+from cofill.cli.options import SHAPES
+from cofill.memory import data_size
+from own_process import in_own_process, percentiles, print_result
 
 if TYPE_CHECKING:
     from cofill.models.recommender import Recommender
 
-Say = Callable[[str], None]
 Question = int | dict[int, float]
 """A known user, or the ratings of somebody new."""
 
-_TASKS = "cofill.benchmark.serving"
 _REQUESTS = 400  # of each kind, one at a time and several at a time
 _AT_ONCE = 8
 _RATINGS_OF_SOMEBODY = 20
@@ -39,20 +42,17 @@ _WARM = 10  # requests, and writes, that are not counted
 _BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0}
 
 
-def measure_serving(
-    like: str, settings: dict[str, Any], *, scale: float, seconds: int, seed: int, say: Say
-) -> dict[str, Any]:
+def measure_serving(like: str, settings: dict[str, Any], *, scale: float, seconds: int, seed: int) -> dict[str, Any]:
     """Measure a model of a published shape, with the server in one process and the client in another."""
-    with temporary_folder("cofill-benchmark") as folder:
-        model = folder / "model"
-        say(f"making a model like {like}")
-        shape = measure(_TASKS, "make_model", model=str(model), like=like, scale=scale, seed=seed, settings=settings)
-        say(f"starting a server of {shape['users']:,} users and {shape['items']:,} items")
+    with TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        print(f"making a model like {like}", file=sys.stderr)
+        shape = in_own_process(make_model, model=str(model), like=like, scale=scale, seed=seed, settings=settings)
+        print(f"starting a server of {shape['users']:,} users and {shape['items']:,} items", file=sys.stderr)
         with _serving(model) as (pid, address):
-            say(f"asking it one by one and {_AT_ONCE} at a time, then {seconds} seconds with writes")
-            loaded = measure(
-                _TASKS,
-                "load",
+            print(f"asking it one by one and {_AT_ONCE} at a time, then {seconds} seconds with writes", file=sys.stderr)
+            loaded = in_own_process(
+                load,
                 model=str(model),
                 address=address,
                 server=pid,
@@ -78,7 +78,8 @@ def _serving(model: Path) -> Iterator[tuple[int, str]]:
             raise RuntimeError(f"the server did not start: exit code {server.wait()}")
         yield server.pid, address
     finally:
-        stop_workers([server], 15)
+        server.terminate()
+        server.wait(60)
         server.stdout.close()
 
 
@@ -325,5 +326,46 @@ def _memory(process: int) -> int | None:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def rows_of(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """A line for each way of asking, then the writes and the memory."""
+    ways = {
+        "one at a time": result["one_at_a_time"],
+        f"{result['at_once']} at a time": result["several_at_a_time"],
+        "one at a time, with writes": {kind: result["with_writes"][kind] for kind in ("known", "new")},
+    }
+    rows = [("users, items", f"{result['users']:,}, {result['items']:,}")]
+    for way, kinds in ways.items():
+        for kind, found in kinds.items():
+            times = [1e3 * of[p] for of in (found, found["in_process"]) for p in ("p50", "p99")]
+            rows.append(
+                (
+                    f"{kind} user, {way}",
+                    f"{found['requests_per_second']:,.0f} a second, p50 {times[0]:.2f} ms, p99 {times[1]:.2f} ms; in "
+                    f"process {times[2]:.2f} and {times[3]:.2f} ms; ratio {found['ratio']['p50']:.2f} and "
+                    f"{found['ratio']['p99']:.2f}",
+                )
+            )
+    wrote, memory = result["with_writes"]["writes"], result["with_writes"]["memory_bytes"]
+    rows.append(
+        ("ratings put", f"{wrote['number']:,}, p50 {wrote['p50'] * 1e3:.1f} ms, p99 {wrote['p99'] * 1e3:.1f} ms")
+    )
+    return rows + [(f"memory of the server, {when}", data_size(found)) for when, found in memory.items() if found]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--like", choices=SHAPES, default="ml-10m", help="shape of the served model")
+    parser.add_argument("--size", type=float, default=1.0, help="share of that shape's ratings")
+    parser.add_argument("--seconds", type=int, default=60, help="how long to send reads and writes")
+    parser.add_argument("--hidden", type=int, help="width of the hidden layer (default: as in training)")
+    parser.add_argument("--orientation", choices=("user", "item"), default="item", help="what a row is")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    settings = {name: getattr(options, name) for name in ("hidden", "orientation") if getattr(options, name)}
+    result = measure_serving(options.like, settings, scale=options.size, seconds=options.seconds, seed=options.seed)
+    print_result(result, rows_of(result), options.json)
+
+
 if __name__ == "__main__":
-    answer_as_process(make_model, load)
+    main()

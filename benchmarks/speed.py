@@ -1,29 +1,39 @@
-"""What `cofill benchmark speed` and `growth` do in processes of their own."""
+"""Speed and memory of training, lists and fold-in, each beside something else measured in the same run.
 
+    python benchmarks/speed.py speed [--like ml-10m] [--size 1]     everything about one shape
+    python benchmarks/speed.py growth [--rounds 3]                  ratings per second, 20 million against 1 million
+
+`speed` compares with densified torch, which must be installed. `--json` prints all that was measured.
+"""
+
+import argparse
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from cofill.arrays import Floats
-from cofill.benchmark import answer_as_process, percentiles
+from cofill.cli.options import SHAPES
 from cofill.compiling import compiled
-from cofill.memory import peak_bytes
+from cofill.memory import data_size, peak_bytes
+from own_process import in_own_process, make_ratings, percentiles, print_result
 
+_EPOCHS = 2
+_ROUNDS = 7
+_FUSED_MINIBATCHES = 40
+_DENSE_MINIBATCHES = 1
+_REQUESTS = 300
+_FEATURES = 70
+_EPOCHS_OF_A_FIT = 10  # that the list scorer is compared with
+_ITEMS = 10_000  # of fold-in, and of lists for everybody
+_USERS = 2_048
 _BLOCK = 256  # users at a time, as in lists for everybody
-
-
-def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any]:
-    """Generate ratings of a published shape into a Parquet file."""
-    from cofill.data.datasets.world import make_world_like
-
-    ratings = make_world_like(like, scale, seed).ratings
-    ratings.write(Path(path))
-    return {"users": len(ratings.users), "items": len(ratings.items), "ratings": len(ratings)}
 
 
 def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -229,5 +239,165 @@ def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientati
     return {"ours": percentiles(ours), "numpy": percentiles(numpys), "matrix": list(matrix.shape)}
 
 
+def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int) -> dict[str, Any]:
+    """Everything about one shape, in one run."""
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/ratings.parquet"
+        _say(f"making ratings like {like}")
+        shape = in_own_process(make_ratings, like=like, scale=scale, seed=seed, path=path)
+        _say(f"training twice {_EPOCHS} epochs on {shape['ratings']:,} ratings")
+        plain = {"epochs": _EPOCHS} | settings  # with validation and refit, as a user would
+        trained = in_own_process(train, path=path, settings=plain)
+        _say("fitting the list scorer")
+        lists = in_own_process(fit_lists, path=path, settings={"seed": settings["seed"]})
+        _say("fused kernels, densified torch and a triad, turn by turn")
+        compared = in_own_process(
+            compare,
+            path=path,
+            settings=settings,
+            rounds=_ROUNDS,
+            fused_minibatches=_FUSED_MINIBATCHES,
+            dense_minibatches=_DENSE_MINIBATCHES,
+            features=_FEATURES,
+        )
+    folded = {}
+    for orientation in ("user", "item"):
+        _say(f"folding in somebody new, rows are {orientation}s")
+        folded[orientation] = in_own_process(
+            fold_in,
+            hidden=settings["hidden"],
+            items=_ITEMS,
+            ratings_each=20,
+            requests=_REQUESTS,
+            orientation=orientation,
+        )
+    _say(f"lists for {_USERS:,} users, and the matrix product alone")
+    everybody = in_own_process(list_everybody, items=_ITEMS, users=_USERS, rounds=_ROUNDS)
+    turns = compared["turns"]
+    epochs = _EPOCHS_OF_A_FIT * median(trained["epoch_seconds"])
+    return {
+        "like": like,
+        **shape,
+        "settings": settings,
+        "epoch_seconds": trained["epoch_seconds"],
+        "peak_bytes": trained["peak_bytes"],
+        "ratings_per_second": median(turn["fused_ratings_per_second"] for turn in turns),
+        "times_densified_torch": median(
+            turn["fused_rows_per_second"] / turn["dense_rows_per_second"] for turn in turns
+        ),
+        "triad_bandwidth": median(turn["triad"] for turn in turns),
+        "share_of_triad": median(turn["fused_bandwidth"] / turn["triad"] for turn in turns),
+        "features": _FEATURES,
+        "times_seconds_with_features": median(turn["seconds_with_features"] for turn in turns),
+        "fold_in": folded,
+        "list_scorer": {**lists, "epochs": _EPOCHS_OF_A_FIT, "share_of_epochs": lists["seconds"] / epochs},
+        "lists_for_everybody": everybody,
+    }
+
+
+def measure_growth(settings: dict[str, Any], *, rounds: int, seed: int) -> dict[str, Any]:
+    """Ratings per second at the shapes of MovieLens-1M and 20M, turn by turn, with the same settings."""
+    speeds: dict[str, list[float]] = {"ml-1m": [], "ml-20m": []}
+    with TemporaryDirectory() as folder:
+        shapes = {}
+        for like in speeds:
+            _say(f"making ratings like {like}")
+            path = f"{folder}/{like}.parquet"
+            shapes[like] = in_own_process(make_ratings, like=like, scale=1.0, seed=seed, path=path)
+        peak = 0
+        for turn in range(1, rounds + 1):
+            for like, shape in shapes.items():
+                _say(f"turn {turn} of {rounds}: training at the shape of {like}")
+                epochs = 6 if like == "ml-1m" else 2  # the first one compiles and touches pages: not counted
+                done = in_own_process(
+                    train,
+                    path=f"{folder}/{like}.parquet",
+                    settings={"epochs": epochs, "validation": 0.0} | settings,
+                )
+                speeds[like].append(shape["ratings"] / median(done["epoch_seconds"][1:]))
+                peak = max(peak, done["peak_bytes"])
+    ratios = [large / small for small, large in zip(speeds["ml-1m"], speeds["ml-20m"], strict=True)]
+    return {
+        "settings": settings,
+        "ratings_per_second": {like: median(values) for like, values in speeds.items()},
+        "share_kept": median(ratios),
+        "peak_bytes": peak,
+    }
+
+
+def speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        ("users x items, ratings", f"{result['users']:,} x {result['items']:,}, {result['ratings']:,}"),
+        ("seconds an epoch", ", ".join(f"{seconds:.2f}" for seconds in result["epoch_seconds"])),
+        ("ratings per second", f"{result['ratings_per_second']:,.0f}"),
+        ("times the speed of densified torch", f"{result['times_densified_torch']:.1f}"),
+        ("triad", f"{result['triad_bandwidth'] / 1e9:.1f} GB/s"),
+        ("share of the triad's bandwidth", f"{result['share_of_triad']:.0%}"),
+        (f"time of an epoch with {result['features']} features", f"{result['times_seconds_with_features']:.2f} times"),
+        ("peak memory of training, all told", data_size(result["peak_bytes"])),
+    ]
+    lists, everybody = result["list_scorer"], result["lists_for_everybody"]
+    rows += [
+        (
+            f"fit of the list scorer, rank {lists['rank']:,}",
+            f"{lists['seconds']:.1f} s, {lists['share_of_epochs']:.2f} of the time of {lists['epochs']} epochs",
+        ),
+        ("peak memory of that fit, with the ratings", data_size(lists["peak_bytes"])),
+        (
+            f"lists for everybody, {everybody['matrix'][0]:,} items",
+            f"{everybody['users_per_second']:,.0f} users per second, {everybody['share_of_product']:.0%} of the speed "
+            f"of the matrix product alone; memory grew by {data_size(everybody['growth_bytes'])}",
+        ),
+    ]
+    for orientation, found in result["fold_in"].items():
+        ours, numpy = found["ours"], found["numpy"]
+        rows.append(
+            (
+                f"fold-in and top 10 of {found['matrix'][0]:,}, {orientation} rows",
+                f"p50 {ours['p50'] * 1e3:.2f} ms, p99 {ours['p99'] * 1e3:.2f} ms; numpy pass p50 "
+                f"{numpy['p50'] * 1e3:.2f} ms, p99 {numpy['p99'] * 1e3:.2f} ms; "
+                f"ratio {ours['p50'] / numpy['p50']:.1f} and {ours['p99'] / numpy['p99']:.1f}",
+            )
+        )
+    return rows
+
+
+def growth_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        *((f"ratings per second like {like}", f"{speed:,.0f}") for like, speed in result["ratings_per_second"].items()),
+        ("share of the speed that is kept", f"{result['share_kept']:.0%}"),
+        ("peak memory", data_size(result["peak_bytes"])),
+    ]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(metavar="WHAT", required=True, dest="what")
+    speed = kinds.add_parser("speed", help="training speed, memory, lists and fold-in latency at one shape")
+    speed.add_argument("--like", choices=SHAPES, default="ml-10m", help="shape of the generated ratings")
+    speed.add_argument("--size", type=float, default=1.0, help="share of that shape's ratings")
+    growth = kinds.add_parser("growth", help="ratings per second at 20 million ratings against 1 million")
+    growth.add_argument("--rounds", type=int, default=3, help="how many times to measure each")
+    for kind, hidden in ((speed, 770), (growth, 584)):
+        kind.add_argument("--hidden", type=int, default=hidden, help="width of the hidden layer")
+        kind.add_argument("--batch", type=int, default=35, help="rows in a minibatch")
+        kind.add_argument("--orientation", choices=("user", "item"), default="item", help="what a row is")
+        kind.add_argument("--threads", type=int, default=0, help="threads of the kernels; 0: one for each core")
+        kind.add_argument("--seed", type=int, default=0)
+        kind.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    settings = {name: getattr(options, name) for name in ("hidden", "batch", "orientation", "threads", "seed")}
+    if options.what == "growth":
+        result = measure_growth(settings, rounds=options.rounds, seed=options.seed)
+        print_result(result, growth_rows(result), options.json)
+    else:
+        result = measure_speed(options.like, settings, scale=options.size, seed=options.seed)
+        print_result(result, speed_rows(result), options.json)
+
+
 if __name__ == "__main__":
-    answer_as_process(make_ratings, train, fit_lists, list_everybody, compare, fold_in)
+    main()
