@@ -66,13 +66,13 @@ def test_a_template_of_an_issue_is_a_form(name: str) -> None:
 # Private names of others may be gone with any version, so a version that was not tried is not taken.
 PRIVATE = {
     "numba": ["_cache", "_index_key", "_py_func"],  # compiling.py
-    "optuna": ["_storage", "_trial_id"],  # tuning/: to claim a trial, and to note things of it
     "uvicorn": [],  # serving/: HttpToolsProtocol and Server are extended
     "ray": [],  # cluster/session.py: done without where they are gone
 }
 OF_PYTHON = {  # namedtuple's, which are public, argparse's, and those of interrupts.py
     "_asdict", "_fields", "_make", "_replace",
-    "_actions", "_ArgumentGroup", "_get_formatter", "_option_string_actions", "_SubParsersAction",
+    "_action_groups", "_actions", "_ArgumentGroup", "_get_formatter", "_group_actions", "_option_string_actions",
+    "_SubParsersAction",
     "_current_exceptions", "_exit", "_run_exitfuncs",
 }  # fmt: skip
 

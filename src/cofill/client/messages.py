@@ -3,7 +3,7 @@
 Fields that a newer server sends beside these are left out.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,19 +15,19 @@ HIGH = "where it ends"
 ANSWERED = "the name of the model that answered"
 _NEXT = "the cursor of the next page; null after the last"
 
-_OwnId = Annotated[Id, Field(description="its id")]
-_ItemId = Annotated[Id, Field(description="the id of an item")]
-_Title = Annotated[str | None, Field(description="the title; null if there is none")]
-_Attributes = Annotated[dict[str, Any], Field(description="what is known of the item, by column")]
-_Version = Annotated[str, Field(description="the version of the model that answered")]
-_Ratings = Annotated[int, Field(description="how many ratings there are")]
-_Mean = Annotated[float | None, Field(description="the mean of its ratings; null if there are none")]
-_Users = Annotated[int, Field(description="how many users it knows")]
-_Items = Annotated[int, Field(description="how many items it knows")]
-_Kind = Annotated[str, Field(description="of which kind it is")]
-_Trained = Annotated[str, Field(description="when it was trained")]
-_ModelVersion = Annotated[str, Field(description="the version of the model")]
-_ModelName = Annotated[str, Field(description="the name of the model")]
+_OWN_ID = "its id"
+_ITEM_ID = "the id of an item"
+_TITLE = "the title; null if there is none"
+_ATTRIBUTES = "what is known of the item, by column"
+_VERSION = "the version of the model that answered"
+_RATINGS = "how many ratings there are"
+_MEAN = "the mean of its ratings; null if there are none"
+_USERS = "how many users it knows"
+_ITEMS = "how many items it knows"
+_KIND = "of which kind it is"
+_TRAINED = "when it was trained"
+_MODEL_VERSION = "the version of the model"
+_MODEL_NAME = "the name of the model"
 
 
 class Reply(BaseModel):
@@ -57,7 +57,7 @@ class Push(Reply):
 class Why(Reply):
     """base + the amounts + remainder = unclipped; `value` is that, a rating within the scale."""
 
-    item: _ItemId
+    item: Id = Field(description=_ITEM_ID)
     title: str | None = Field(default=None, description="its title")
     by: By = Field(description="what was explained: the score in lists, or the predicted rating")
     value: float = Field(description="the score, or the rating within the scale")
@@ -72,13 +72,13 @@ class Why(Reply):
 
 
 class RecommendedItem(Reply):
-    id: _OwnId
-    title: _Title
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
     score: float = Field(description="what the list is ranked by; higher is better")
     rating: float | None = Field(description="the predicted rating; null if the model knows interactions alone")
     raters: int = Field(description="how many people rated it")
-    mean: _Mean
-    attributes: _Attributes
+    mean: float | None = Field(description=_MEAN)
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
     why: Why | None = Field(default=None, description="why it is in the list, if that was asked for")
 
 
@@ -92,7 +92,7 @@ class Recommended(Reply):
         description="ids of the user, of `among` and of `exclude` that are not known; left out if there are none",
     )
     model: str = Field(description=ANSWERED)
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 class RecommendedBatch(Reply):
@@ -110,17 +110,17 @@ class Predicted(Reply):
         description="ids that are not known: what is predicted of them is what anybody would expect; else left out",
     )
     model: str = Field(description=ANSWERED)
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 # Items
 
 
 class SimilarItem(Reply):
-    id: _OwnId
-    title: _Title
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
     similarity: float = Field(description="how much it is like the item that was asked about; 1 is the same")
-    attributes: _Attributes
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
 
 
 class SimilarItems(Reply):
@@ -128,19 +128,19 @@ class SimilarItems(Reply):
 
     items: list[SimilarItem] = Field(description="the most similar first")
     unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 class FoundItem(Reply):
-    id: _OwnId
-    title: _Title
-    ratings: _Ratings
-    attributes: _Attributes
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
+    ratings: int = Field(description=_RATINGS)
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
 
 
 class FoundItems(Reply):
     items: list[FoundItem] = Field(description="the items")
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 class Share(Reply):
@@ -150,26 +150,26 @@ class Share(Reply):
 
 class ItemRatings(Reply):
     count: int = Field(description="how many there are")
-    mean: _Mean
+    mean: float | None = Field(description=_MEAN)
     distribution: list[Share] = Field(description="how many ratings there are of each kind")
 
 
 class Item(Reply):
-    id: _OwnId
-    title: _Title
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
     available: bool = Field(description="whether it may be in lists")
-    attributes: _Attributes
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
     ratings: ItemRatings = Field(description="how it was rated")
     similar: list[SimilarItem] = Field(description="items that are like it, the most similar first")
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 class ListedItem(Reply):
-    id: _OwnId
-    title: _Title
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
     available: bool = Field(description="whether it may be in lists")
-    ratings: _Ratings
-    attributes: _Attributes
+    ratings: int = Field(description=_RATINGS)
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
 
 
 class ListedItems(Reply):
@@ -177,35 +177,35 @@ class ListedItems(Reply):
 
     items: list[ListedItem] = Field(description="the items")
     next: str | None = Field(description=_NEXT)
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 class MapItem(Reply):
-    id: _OwnId
-    title: _Title
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
     x: float = Field(description="from left to right")
     y: float = Field(description="from below to above")
-    ratings: _Ratings
+    ratings: int = Field(description=_RATINGS)
     group: str | None = Field(description="what it is by the column of the groups; null if that is not known")
 
 
 class Map(Reply):
     items: list[MapItem] = Field(description="the items")
     group_column: str | None = Field(description="the column that items are grouped by; null if there is none")
-    model_version: _Version
+    model_version: str = Field(description=_VERSION)
 
 
 # People
 
 
 class LovedItem(Reply):
-    id: _OwnId
-    title: _Title
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
 
 
 class FoundUser(Reply):
-    id: _OwnId
-    ratings: _Ratings
+    id: Id = Field(description=_OWN_ID)
+    ratings: int = Field(description=_RATINGS)
     loves: list[LovedItem] = Field(description="what they rated furthest above its mean, of what is well known")
 
 
@@ -214,8 +214,8 @@ class FoundUsers(Reply):
 
 
 class ListedUser(Reply):
-    id: _OwnId
-    ratings: _Ratings
+    id: Id = Field(description=_OWN_ID)
+    ratings: int = Field(description=_RATINGS)
 
 
 class ListedUsers(Reply):
@@ -226,12 +226,12 @@ class ListedUsers(Reply):
 
 
 class MadeUser(Reply):
-    id: _OwnId
+    id: Id = Field(description=_OWN_ID)
 
 
 class KnownRating(Reply):
-    item: _ItemId
-    title: _Title
+    item: Id = Field(description=_ITEM_ID)
+    title: str | None = Field(description=_TITLE)
     rating: float = Field(description="the rating")
     live: bool = Field(description="whether it was given live, not in the training data")
 
@@ -279,7 +279,7 @@ class FilterColumn(Reply):
 
 class DescribingColumn(Reply):
     column: str = Field(description="the name of the column")
-    kind: _Kind
+    kind: str = Field(description=_KIND)
     example: str = Field(description="a value of the column")
     choices: list[str] = Field(description="what can be chosen from; empty where anything can be said")
 
@@ -287,32 +287,32 @@ class DescribingColumn(Reply):
 class ServedMessage(Reply):
     """One of the models that are served at once."""
 
-    name: _ModelName
+    name: str = Field(description=_MODEL_NAME)
     share: float = Field(description="the part of the people that it gets")
-    version: _ModelVersion
-    kind: _Kind
-    trained: _Trained
-    users: _Users
-    items: _Items
+    version: str = Field(description=_MODEL_VERSION)
+    kind: str = Field(description=_KIND)
+    trained: str = Field(description=_TRAINED)
+    users: int = Field(description=_USERS)
+    items: int = Field(description=_ITEMS)
     refused: int = Field(description="live ratings and descriptions that do not fit it, and are left out")
     before: str | None = Field(description="the version that a rollback would serve; null if none is kept")
 
 
 class ModelMessage(Reply):
-    name: _ModelName
-    kind: _Kind
+    name: str = Field(description=_MODEL_NAME)
+    kind: str = Field(description=_KIND)
     orientation: Literal["item", "user", "both"] = Field(description="what the rows of the network are")
-    version: _ModelVersion
+    version: str = Field(description=_MODEL_VERSION)
     cofill_version: str = Field(description="the version of cofill that made the model")
-    trained: _Trained
+    trained: str = Field(description=_TRAINED)
     trained_is_known: bool = Field(
         description="false: an older cofill wrote the model and did not say; `trained` is when the file was written"
     )
     rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
     read_only: bool = Field(description="whether the server keeps nothing, so that nothing can be written")
     scale: ScaleMessage = Field(description="between which numbers ratings lie")
-    users: _Users
-    items: _Items
+    users: int = Field(description=_USERS)
+    items: int = Field(description=_ITEMS)
     ratings: ModelRatings = Field(description="how many ratings there are")
     settings: dict[str, Any] = Field(description="the settings that the model was trained with")
     measures: dict[str, Any] = Field(description="what was measured when the model was trained")
@@ -325,10 +325,10 @@ class ModelMessage(Reply):
 
 
 class Reloaded(Reply):
-    model: _ModelName
-    version: _ModelVersion
-    users: _Users
-    items: _Items
+    model: str = Field(description=_MODEL_NAME)
+    version: str = Field(description=_MODEL_VERSION)
+    users: int = Field(description=_USERS)
+    items: int = Field(description=_ITEMS)
 
 
 class Status(Reply):
