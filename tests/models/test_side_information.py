@@ -197,7 +197,8 @@ def test_a_model_that_does_not_mark_empty_rows_is_read(orientation: str, tmp_pat
     model.describe_items({7002: FILM})
     model.save(tmp_path)
     pairs = [(1, 1), (2, 5), (1, 7002), (123_456, 7002)]
-    np.testing.assert_array_equal(CFN.load(tmp_path).predict(pairs), model.predict(pairs))
+    # Arrays that are mapped lie elsewhere, and a product may be rounded otherwise.
+    np.testing.assert_allclose(CFN.load(tmp_path).predict(pairs), model.predict(pairs), rtol=1e-6)
 
 
 # What is counted aloud, and what is refused
