@@ -29,8 +29,8 @@ pytestmark = pytest.mark.slow
 
 USERS, ITEMS, RATINGS = 40, 30, 400
 WRITERS = 4
-ACKNOWLEDGED = 500
-KILLS = 5
+ACKNOWLEDGED = 1000
+KILLS = 10
 
 Pair = tuple[int, int]
 
@@ -263,7 +263,7 @@ def numbers(model: Path, database: str | None) -> tuple[int, int, int, int]:
     return int(row[0]), int(row[1]), int(row[2]), int(row[3])
 
 
-def test_acknowledged_ratings_outlive_kills(
+def test_a_thousand_acknowledged_ratings_outlive_ten_kills(
     killable: Path, database: str | None, trained_ratings: dict[Pair, float], tmp_path: Path, start: Start
 ) -> None:
     moments = random.Random(5)

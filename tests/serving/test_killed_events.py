@@ -19,7 +19,7 @@ from cofill.cli import main
 from cofill.serving.live.store import url_of
 from tests.serving.conftest import ITEMS, USERS, Start
 
-WRITERS, BATCHES, BATCH, KILLS = 4, 5, 50, 5
+WRITERS, BATCH = 4, 50
 WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "shown": 0.0}
 
 
@@ -110,17 +110,20 @@ class Story:
             assert self._changed.wait_for(enough, 120), "nothing is acknowledged any more"
 
 
-def test_acknowledged_events_outlive_kills(model: Path, database: str, tmp_path: Path, start: Start) -> None:
-    every = WRITERS * BATCHES * BATCH
+@pytest.mark.parametrize(("kills", "batches"), [(5, 5), pytest.param(50, 50, marks=pytest.mark.slow)])
+def test_acknowledged_events_outlive_kills(
+    kills: int, batches: int, model: Path, database: str, tmp_path: Path, start: Start
+) -> None:
+    every = WRITERS * batches * BATCH
     moments = random.Random(7)
     server = start(model, f"--database={database}", "--requests-per-second=0")
     story = Story(server.told["address"])
-    writers = [Writer(number, BATCHES, story) for number in range(WRITERS)]
+    writers = [Writer(number, batches, story) for number in range(WRITERS)]
     for writer in writers:
         writer.start()
-    for kill in range(1, KILLS + 1):
+    for kill in range(1, kills + 1):
         # Kills come faster than batches towards the end: whatever was acknowledged by then, each meets a writer.
-        story.wait_until(min(kill, KILLS - 1) * (every // (KILLS + 2)), writers)
+        story.wait_until(min(kill, kills - 1) * (every // (kills + 2)), writers)
         time.sleep(moments.uniform(0, 0.02))
         server.process.kill()
         server = start(model, f"--database={database}", "--requests-per-second=0")
