@@ -48,7 +48,6 @@ from cofill.models.lists.item_weights import (
     ItemWeights,
     Penalties,
     fit_weights,
-    regression_weights,
 )
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, Sides
 from cofill.models.observed import Arrays
@@ -82,8 +81,8 @@ _FADED = 1e-3
 _DENSE = 4_096
 _MOST_FREQUENT = 2_048
 _LEAST = 1e-3
-# Cells of a part of S, terms that are summed at once, and how many at most stand for one interaction.
-_CELLS = 2**22
+# Columns of S that are solved at once, terms that are summed at once, and how many at most stand for one interaction.
+_COLUMNS = 512
 _TERMS = 2**22
 _TERMS_EACH = 150
 # Validation is on the most frequent items, so many interactions, and lists of so many users.
@@ -203,15 +202,15 @@ class OrderWeights:
     @one_blas_thread()
     def fit(cls, done: SparseRows, fade: Doubles, threads: int = 0) -> "OrderWeights":
         """From what users did, in its order, with grades (entries,), and f from each to the next (entries,)."""
-        dense = done.columns <= _DENSE
-        order = np.argsort(-np.bincount(done.indices, minlength=done.columns), kind="stable")
         place = np.arange(done.columns, dtype=np.int32)
-        if not dense:
-            place[order] = place.copy()
-        sums = _Sums.of(done, place, fade, done.columns if dense else _MOST_FREQUENT)
-        if dense:
-            return cls(np.asarray(_inverse(sums.gram, threads) @ sums.followed))
-        return cls(sums.solved(threads)[place][:, place])
+        if done.columns <= _DENSE:
+            sums = _Sums.of(done, place, fade, done.columns)
+            solve, followed = _solver(sums.gram), sums.followed
+            starts = range(0, done.columns, _COLUMNS)
+            parts = in_threads(lambda start: solve(followed[:, start : start + _COLUMNS]), starts, threads)
+            return cls(np.concatenate(parts, axis=1))
+        place[np.argsort(-np.bincount(done.indices, minlength=done.columns), kind="stable")] = place.copy()
+        return cls(_Sums.of(done, place, fade, _MOST_FREQUENT).solved(threads)[place][:, place])
 
     def scores(self, recent: SparseRows) -> Floats:
         """(n, items): z S for the rows z (n, items) of users."""
@@ -278,7 +277,7 @@ class _Sums(NamedTuple):
 
     def solved(self, threads: int) -> "csr_array":
         """S by places: other items are eliminated from the equations (a Schur complement), G of two of them being 0."""
-        from scipy.sparse import csr_array, diags_array, vstack
+        from scipy.sparse import csr_array, diags_array, hstack, vstack
 
         frequent, columns = len(self.gram), len(self.diagonal)
         least = _LEAST * float(max(self.followed.max(), self.rest.max())) / _PENALTY
@@ -293,22 +292,22 @@ class _Sums(NamedTuple):
         followed = csr_array(self.followed)
         first = csr_array((followed.data, followed.indices, followed.indptr), shape=(frequent, columns))
         first = first + self.rest[columns : columns + frequent] - between @ (inverse @ others)
-        exact = _inverse(self.gram - (between @ inverse @ between.T).toarray(), threads)
-        turned = csr_array(first.T)
-        step = max(1, _CELLS // columns)
+        right, solve = first.tocsc(), _solver(self.gram - (between @ inverse @ between.T).toarray())
         parts = in_threads(
-            lambda start: kept(csr_array((turned @ exact[start : start + step].T).T)), range(0, frequent, step), threads
+            lambda start: kept(csr_array(solve(right[:, start : start + _COLUMNS].toarray()))),
+            range(0, columns, _COLUMNS),
+            threads,
         )
-        first = vstack(parts, format="csr")
+        first = csr_array(hstack(parts, format="csr"))
         return csr_array(vstack([first, kept(csr_array(inverse @ (others - between.T @ first)))], format="csr"))
 
 
-def _inverse(matrix: Floats, threads: int) -> Floats:
-    """In the memory of the matrix."""
-    found, precision = regression_weights(matrix, threads)
-    found *= -precision.astype(np.float32)
-    found[np.diag_indices_from(found)] = precision
-    return found
+def _solver(matrix: Floats) -> Callable[[Floats], Floats]:
+    """Solves a matrix that is positive definite, and is overwritten."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    return lambda right: np.asarray(cho_solve(factor, right, check_finite=False))
 
 
 @compiled
