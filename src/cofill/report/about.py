@@ -123,7 +123,7 @@ def _about(subject: Subject) -> Markup:
     if epochs is not None:
         facts.append(("epochs of training", f"{epochs:,}"))
     if validation is not None:
-        facts.append(("validation RMSE, which chose them, so that it may flatter", f"{validation:.4f}"))
+        facts.append(("validation RMSE", f"{validation:.4f}"))
     later = len(subject.known) - int(model.data_summary.get("ratings", len(subject.known)))
     if later:
         facts.append(("ratings added after the training, less those removed", f"{later:,}"))
