@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from cofill.cli import main
+from cofill.models.persistence import copy_model
 from cofill.models.recommender import Recommender
 from tests.serving.conftest import ITEMS, Start, train
 from tests.serving.running_server import Server, problem
@@ -35,15 +36,6 @@ def narrow(world: Path, trained: Path) -> Path:
     words = ["--out", str(folder), "--epochs", "2", "--hidden", "8", "--threads", "1", "--quiet"]
     assert main(["train", str(ratings), *words]) == 0
     return folder
-
-
-def replace(model: Path, other: Path) -> None:
-    """As a training into the same folder does: the card last."""
-    for path in other.iterdir():
-        if path.name != "model.json":
-            shutil.copy(path, model / path.name)
-    shutil.copy(other / "model.json", model / ".card")
-    (model / ".card").replace(model / "model.json")
 
 
 def test_a_restart_keeps_everything(model: Path, start: Start) -> None:
@@ -98,7 +90,7 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
         os.kill(server.process.pid, signal.SIGHUP)
         wait_until(lambda: "the model stays as it was" in server.errors())
         assert server.ratings(1)[5] == 5.0
-        replace(model, retrained)
+        copy_model(retrained, model)
         answer = server.client.post("/v1/model/reload")
         assert answer.status_code == 200
         new = answer.json()["version"]
@@ -116,7 +108,7 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
     # One on another scale, swapped in by a signal: what does not fit it is left out.
     unknown = next(item for item in range(1, ITEMS) if item not in server.ratings(1))
     server.rate(1, {6: 0.5, unknown: 0.5})
-    replace(model, narrow)
+    copy_model(narrow, model)
     os.kill(server.process.pid, signal.SIGHUP)
     wait_until(lambda: server.client.get("/v1/model").json()["scale"]["low"] == 1.0)
     assert server.ratings(1)[5] == 5.0
@@ -140,7 +132,7 @@ def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: S
         figures = clients[0].get("/metrics").text
         total = [line for line in figures.splitlines() if "cofill_request_seconds_count" in line and "PUT" in line]
         assert total == ['cofill_request_seconds_count{method="PUT",route="/v1/ratings",status="200"} 8.0']
-        replace(model, retrained)
+        copy_model(retrained, model)
         assert clients[3].post("/v1/model/reload").status_code == 200
         version = json.loads((retrained / "model.json").read_text())["sha256"][:16]
         wait_until(lambda: {client.get("/v1/model").json()["version"] for client in clients} == {version})
@@ -151,7 +143,7 @@ def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: S
     # One that dies is replaced; whatever it finds in the folder, all serve it.
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     assert len(children) == 2
-    replace(model, trained)
+    copy_model(trained, model)
     os.kill(int(children[0]), signal.SIGKILL)
     os.kill(server.process.pid, signal.SIGHUP)
     wait_until(lambda: "a worker is replaced: its process was killed" in server.errors())
