@@ -1,4 +1,4 @@
-"""For all tests: no terminal, and interrupts, whoever runs them; how many examples `make quick` tries; a PostgreSQL."""
+"""For all tests: no terminal, and interrupts, whoever runs them; how examples are tried; a PostgreSQL."""
 
 import os
 import shutil
@@ -16,7 +16,10 @@ os.environ.pop("COLUMNS", None)
 # A shell starts what runs in its background with SIGINT ignored, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("quick", max_examples=20)
+# No example has a deadline: on a busy machine any of them may wait for a second.
+settings.register_profile("cofill", deadline=None)
+settings.register_profile("quick", max_examples=20, deadline=None)
+settings.load_profile("cofill")
 
 
 @pytest.fixture(scope="module")
