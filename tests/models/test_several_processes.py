@@ -25,7 +25,7 @@ from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.item_weights import FitOptions, Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
-from cofill.models.observed import KnownRatings
+from cofill.data.sparse import KnownRatings
 from cofill.models.rng import Keys, Portion, draws_of
 from cofill.models.slopes import FeatureRegression
 from tests.models.contract import in_another_order, predict

@@ -35,7 +35,7 @@ from cofill.models.cfn.model import CFN
 from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
-from cofill.models.observed import AllColumns, KnownRatings
+from cofill.data.sparse import AllColumns, KnownRatings
 from cofill.models.persistence import (
     Card,
     ShardCard,

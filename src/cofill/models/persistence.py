@@ -64,8 +64,8 @@ from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.interrupts import unfinished
 from cofill.models import algorithm
 from cofill.models.lists.feedback import GradedRatings, Sequences
-from cofill.models.observed import Arrays as Arrays
-from cofill.models.observed import known_from
+from cofill.arrays import Arrays
+from cofill.data.sparse import known_from
 from cofill.models.results import EpochRecord, ItemPlaces
 
 FORMAT_VERSION = 1

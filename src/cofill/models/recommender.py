@@ -38,8 +38,9 @@ from cofill.models.lists.item_weights import FitOptions, Penalties
 from cofill.models.lists.next import NextScorer, fit_scorer
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import About, KeysOfSides, ListScorer, Sides
-from cofill.models.observed import KnownRatings
-from cofill.models.persistence import Arrays, PartInfo, read_model, save
+from cofill.data.sparse import KnownRatings
+from cofill.arrays import Arrays
+from cofill.models.persistence import PartInfo, read_model, save
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
 from cofill.models.predictor import STRANGER, Given, Predictor, Shares
 from cofill.models.results import (

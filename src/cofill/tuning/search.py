@@ -16,7 +16,7 @@ from cofill.interrupts import postponed
 from cofill.models.bias_models import ListModel
 from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
 from cofill.models.cfn.scaling import Matrix
-from cofill.models.observed import KnownRatings
+from cofill.data.sparse import KnownRatings
 from cofill.progress import Step, shown
 from cofill.tuning.genetic import GeneticSampler
 from cofill.tuning.search_data import LIST_LENGTH, SearchData

@@ -20,7 +20,7 @@ from cofill.models.cfn.fit import FitResult, fit_matrix
 from cofill.models.cfn.model import fitted_predictor
 from cofill.models.cfn.predictor import CFNPredictor
 from cofill.models.cfn.scaling import Matrix as Filled
-from cofill.models.observed import KnownRatings
+from cofill.data.sparse import KnownRatings
 from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]

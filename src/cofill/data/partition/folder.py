@@ -28,7 +28,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
-from cofill.arrays import Longs
+from cofill.arrays import Arrays, Longs
 from cofill.config import Orientation
 from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
@@ -47,7 +47,6 @@ _REMEDY = "copy it again, or run `cofill partition` again"
 _READERS = 4  # files that are read and checked at a time
 _BETWEEN = "\0"  # ids; no id has it
 
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 class File(BaseModel):

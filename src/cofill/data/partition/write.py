@@ -21,12 +21,12 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Ints, Longs
+from cofill.arrays import Arrays, Ints, Longs
 from cofill.config import Orientation
 from cofill.data.described import learned_features, matched_counts, refuse_without_columns
 from cofill.data.features import Features
 from cofill.data.interactions import read_ratings_or_interactions
-from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Partition, is_partition, packed_ids
+from cofill.data.partition.folder import MANIFEST, File, Manifest, Partition, is_partition, packed_ids
 from cofill.data.partition.pieces import Pieces, Whole, in_pieces, interactions_error
 from cofill.data.ratings import Ratings, Scale, Spread, warn_of_repeats
 from cofill.data.vocabulary import Id, Vocabulary, id_keys

@@ -18,7 +18,8 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import Biases
-from cofill.models.observed import Arrays, KnownRatings, grown, known_arrays, known_from
+from cofill.arrays import Arrays, grown
+from cofill.data.sparse import KnownRatings, known_arrays, known_from
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step

@@ -27,7 +27,7 @@ from cofill.models.baselines.base import solve_ridges
 from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point, Validation
 from cofill.models.lists.feedback import Feedback, entries_where
 from cofill.models.lists.scorer import Followed, Sides
-from cofill.models.observed import Arrays
+from cofill.arrays import Arrays
 from cofill.progress import Done, unseen
 
 GradesAs = Literal["labels", "confidence"]

@@ -46,7 +46,7 @@ from cofill.models.lists.item_weights import (
     weighted_sums,
 )
 from cofill.models.lists.scorer import LinearScorer, ListScorer, Sides
-from cofill.models.observed import Arrays
+from cofill.arrays import Arrays
 from cofill.progress import Done
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from cofill.models.lists.feedback import Feedback, Grades, entries_where
 from cofill.models.lists.item_weights import gram_of
 from cofill.models.lists.rules import best_of
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
-from cofill.models.observed import Arrays
+from cofill.arrays import Arrays
 from cofill.progress import Done
 
 Grading = Literal["graded", "plain", "liked"]

@@ -19,7 +19,7 @@ from cofill.errors import DataError
 from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point
 from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
 from cofill.models.lists.scorer import ScoreParts, Sides
-from cofill.models.observed import Arrays
+from cofill.arrays import Arrays
 from cofill.progress import Done
 
 # Half-lives that are tried, in days.

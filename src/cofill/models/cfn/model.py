@@ -42,8 +42,9 @@ from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
-from cofill.models.observed import KnownRatings, known_arrays, known_from
-from cofill.models.persistence import Arrays, Cut
+from cofill.data.sparse import KnownRatings, known_arrays, known_from
+from cofill.arrays import Arrays
+from cofill.models.persistence import Cut
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.models.rng import Portion

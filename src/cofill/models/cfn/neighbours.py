@@ -13,7 +13,8 @@ from cofill.compiling import compiled
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.codes import RowCodes
 from cofill.models.cfn.gp import local_kernel
-from cofill.models.observed import KnownRatings, grown
+from cofill.arrays import grown
+from cofill.data.sparse import KnownRatings
 from cofill.threads import on_all_cores
 
 _AT_ONCE = 2_000_000  # cosines

@@ -61,8 +61,8 @@ from cofill.models.cfn.gp import (
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
 from cofill.models.cfn.scaling import Matrix, Scaling
-from cofill.models.observed import grown
-from cofill.models.persistence import Arrays
+from cofill.arrays import grown
+from cofill.arrays import Arrays
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
 from cofill.models.slopes import FeatureRegression
 

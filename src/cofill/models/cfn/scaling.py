@@ -15,7 +15,8 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.models.biases import Biases
-from cofill.models.observed import Arrays, KnownRatings
+from cofill.arrays import Arrays
+from cofill.data.sparse import KnownRatings
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.observed import Arrays, KnownRatings, known_arrays
+from cofill.arrays import Arrays
+from cofill.data.sparse import KnownRatings, known_arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -38,7 +38,7 @@ from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.lists.feedback import as_csr, sparse_times
-from cofill.models.observed import Arrays
+from cofill.arrays import Arrays
 from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.progress import Done, unseen
 from cofill.threads import in_threads, one_blas_thread

@@ -50,7 +50,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
 )
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, Sides
-from cofill.models.observed import Arrays
+from cofill.arrays import Arrays
 from cofill.models.rng import Keys
 from cofill.progress import unseen
 from cofill.threads import in_threads, one_blas_thread

@@ -29,7 +29,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
-from cofill.models.observed import Arrays, grown
+from cofill.arrays import Arrays, grown
 from cofill.models.rng import Keys, Sample, seed_of
 from cofill.models.slopes import FeatureRegression
 
