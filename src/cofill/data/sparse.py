@@ -323,5 +323,3 @@ def _check_indices(arrays: Arrays, rows: int, columns: int) -> None:
     sides += [(arrays[f"{when}.columns"], columns) for when in ("later", "removed")]
     if any(len(found) and not 0 <= found.min() <= found.max() < count for found, count in sides):
         raise ValueError("a rating is of a user or an item that does not exist")
-
-

@@ -44,12 +44,13 @@ import polars as pl
 import safetensors.numpy
 from pydantic import Field
 
-from cofill.arrays import Longs
+from cofill.arrays import Arrays, Longs
 from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features
 from cofill.data.ratings import Scale
 from cofill.data.reading import checked_scale
+from cofill.data.sparse import known_from
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, replacing
@@ -57,8 +58,6 @@ from cofill.interrupts import unfinished
 from cofill.manifest import Document, FileCard, Manifest, sha256_of
 from cofill.models import algorithm
 from cofill.models.lists.feedback import GradedRatings, Sequences
-from cofill.arrays import Arrays
-from cofill.data.sparse import known_from
 from cofill.models.results import EpochRecord, ItemPlaces
 
 CARD_NAME = "model.json"
@@ -108,8 +107,8 @@ class Card(Manifest):
     columns: Sides | None = None  # what the shards are cut by
     ratings: int | None = None  # of the training, in all shards
     changed: bool = False  # whether there are ratings, features or ids that came after the training
-    files: dict[str, FileCard] = {}  # shared by the shards
-    shards: list[ShardCard] = []
+    files: dict[str, FileCard] = Field(default={})  # shared by the shards
+    shards: list[ShardCard] = Field(default=[])
 
     @property
     def parts(self) -> list[int]:

@@ -12,22 +12,15 @@
 A file is read after its size and checksum were found right. Nothing is ever unpickled.
 """
 
-import hashlib
-import io
-import json
 import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cofill import __version__
 from cofill.arrays import Arrays, Longs
 from cofill.config import Orientation
 from cofill.data.described import SideFeatures, side_of
@@ -35,15 +28,14 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale, Times
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError
-from cofill.files import explain_write_failure, json_of
+from cofill.errors import CofillError, DataError
+from cofill.manifest import FileCard, Manifest
 
 if TYPE_CHECKING:
     import polars as pl
 
 MANIFEST = "partition.json"
 _BETWEEN = "\0"  # ids; no id has it
-
 
 
 class PartitionCard(Manifest):
@@ -187,12 +179,12 @@ class Partition:
                 f"give one from 0 to {self.buckets}",
                 where=str(self.folder),
             )
-        manifest = self._manifest
+        manifest, buckets = self._manifest, self._manifest.buckets[first:last]
+        PartitionCard.verify(self.folder, buckets)
 
-        def bucket(file: File) -> Arrays:
-            found = file.arrays(self.folder)
-            if not times:
-                found.pop("times", None)
+        def bucket(file: FileCard) -> Arrays:
+            mapped = PartitionCard.mapped(self.folder, file)
+            found = {name: array.copy() for name, array in mapped.items() if times or name != "times"}
             if rows is not None:
                 own = (found["rows"] >= rows.start) & (found["rows"] < rows.stop)
                 found["ends"] = np.concatenate([[0], np.cumsum(own)])[found["ends"]]
@@ -200,8 +192,7 @@ class Partition:
                 found["rows"] -= np.int32(rows.start)
             return found
 
-        with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
-            parts = list(threads.map(bucket, manifest.buckets[first:last]))
+        parts = [bucket(file) for file in buckets]
 
         def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
             arrays = [part.pop(name) for part in parts]  # no longer than needed: twice the memory
@@ -268,14 +259,22 @@ class Partition:
     def _learned(self, side: str) -> Arrays | None:
         if f"{side}s" not in self._manifest.features:
             return None
-        return self._manifest.files[f"{side}_features"].arrays(self.folder)
+        self._verified(f"{side}_features")
+        return PartitionCard.mapped(self.folder, self._manifest.files[f"{side}_features"])
+
+    def _verified(self, part: str) -> Path:
+        file = self._manifest.files[part]
+        PartitionCard.verify(self.folder, [file])
+        return PartitionCard.path_of(self.folder, file)
 
     def _restored(self, side: str, arrays: Arrays, ids: Vocabulary) -> Features:
         return Features.restored(self._manifest.features[f"{side}s"], arrays, ids)
 
     def _with_ids(self, part: str) -> "tuple[pl.DataFrame, Vocabulary]":
         """A table with a column of ids; and those."""
-        frame = self._manifest.files[part].frame(self.folder)
+        import polars as pl
+
+        frame = pl.read_parquet(self._verified(part), glob=False)
         return frame, _vocabulary(frame["id"].to_numpy())
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs, grown
 from cofill.compiling import compiled
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
@@ -15,7 +15,6 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import NOWHERE, Matrix, ScaledRows, Scaling, damped
-from cofill.arrays import grown
 from cofill.models.predictor import described_as_trained
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression
