@@ -434,9 +434,8 @@ class _Fit:
         (p, q), (i, j), (m, n) = coefficients.shape, self._triangle, np.triu_indices(coefficients.shape[1])
 
         def work(batch: "_Batch") -> tuple[Doubles, float, tuple[Doubles, Doubles, Doubles] | None]:
-            grams, covariance = self._gram(batch), None
-            if batch.chosen:
-                covariance = np.linalg.inv(inverse + grams / noise)
+            grams = self._gram(batch)
+            covariance = np.asarray(np.linalg.inv(inverse + grams / noise), np.float64) if batch.chosen else None
             found, expected = self._solved(batch, grams, inverse, coefficients, noise, covariance)
             counts, f = self._counts[batch.rows], self.inputs[batch.rows].astype(np.float64)
             weighted = f * ((counts + damping) / (counts + self._mean_count))[:, None]
@@ -502,7 +501,7 @@ class _Fit:
         expected = self.inputs[batch.rows] @ coefficients.T
         right = (self._sums[batch.rows] / noise + expected @ inverse)[:, :, None]
         found = np.linalg.solve(inverse + grams / noise, right) if covariance is None else covariance @ right
-        return found[:, :, 0], expected
+        return np.asarray(found[:, :, 0]), np.asarray(expected, np.float64)
 
     def _each(self, work: Callable[["_Batch"], _Result]) -> list[_Result]:
         if self._together.size == 1:
@@ -511,7 +510,7 @@ class _Fit:
 
     def _gram(self, batch: "_Batch") -> Doubles:
         """K (b, p, p)"""
-        packed = self._grams.get(batch.number)
+        packed = self._grams.get(int(batch.rows[0]))
         if packed is None:
             known = self._known
             starts, counts = known.indptr[batch.rows], np.diff(known.indptr)[batch.rows]
@@ -521,8 +520,8 @@ class _Fit:
             g = self._others[columns] * mask[:, :, None]
             packed = self._together.all_reduce(np.matmul(g.transpose(0, 2, 1), g)[:, *self._triangle])
             if self._keeps:
-                self._grams[batch.number] = packed
-        return packed[:, self._square].astype(np.float64)
+                self._grams[int(batch.rows[0])] = packed
+        return np.asarray(packed[:, self._square], np.float64)
 
 
 @compiled
@@ -548,7 +547,6 @@ def _add_up(
 
 
 class _Batch(NamedTuple):
-    number: tuple[bool, int]
     rows: Longs
     chosen: bool  # for the matrix of the normal equations
 
@@ -559,7 +557,7 @@ def _batches(rows: Longs, counts: Longs, width: int, chosen: bool) -> Iterator[_
     while first < len(order):
         each = max(int(counts[order[first]]), width) * width
         some = order[first : first + max(_BATCH // each, 1)]
-        yield _Batch((chosen, first), some, chosen)
+        yield _Batch(some, chosen)
         first += len(some)
 
 

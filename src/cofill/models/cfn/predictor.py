@@ -510,8 +510,7 @@ class UserRows(CFNPredictor):
             near = self._local.nearest_to(directions[0])
             local = self._local.of_row(near, directions[0])[asked][:, None]
         row = AskedRows(code[None], directions, shrinkage, deviation, mean, inputs)
-        ratings: Floats = self._grid(row, self._columns(asked), local)[:, 0]
-        return ratings
+        return np.asarray(self._grid(row, self._columns(asked), local)[:, 0])
 
     def _shrinkage_of(self, items: Ints, features: Floats | None) -> np.float32:
         """Of a user with ratings of these items."""
@@ -553,8 +552,7 @@ class ItemRows(CFNPredictor):
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
         found = self._new_column(items, ratings, features)
         local = None if self._local is None else self._local.of_column(items, found.weights.alpha[0])[asked]
-        ratings: Floats = self._grid(self._rows(asked), found, local)[0]
-        return ratings
+        return np.asarray(self._grid(self._rows(asked), found, local)[0])
 
     def new_user_interval_radius(
         self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
