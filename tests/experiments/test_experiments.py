@@ -58,9 +58,9 @@ def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
 def test_intervals_of_ratios_are_widened_for_shared_training_ratings(make_plan: MakePlan) -> None:
     plan = make_plan()
     overlaps: dict[Protocol | None, float] = {None: 1 / 9}
-    for way in ("last", "strong"):
-        train, _, test = plan.data.parts(Part(way, seed=0))
-        overlaps[way] = len(test) / len(train)
+    for part in (Part("last", seed=0), Part("strong", seed=0)):
+        train, _, test = plan.data.parts(part)
+        overlaps[part.by if part.by == "last" else "strong"] = len(test) / len(train)
     for split, (ours, theirs) in enumerate([(0.36, 0.30), (0.42, 0.40)]):
         for way in overlaps:
             for label, ndcg in (("cofill", ours), ("popularity", theirs)):
