@@ -372,9 +372,9 @@ class CompletionSettings(Stage):
     decoder: Decoder = Field(
         title="Decoder",
         default="process",
-        description="process: biases with learned variances, the network on what they leave over, and Gaussian process "
-        "regression on its codes, with amplitudes that are learned on validation ratings, so that it is believed as "
-        "far as it helps; network: the row's mean and the network's own output, as in the paper",
+        description="process: biases with learned variances, the network on their residuals, and Gaussian process "
+        "regression on its codes, weighted by validation gain; network: the row's mean and the network's own output, "
+        "as in the paper",
     )
     neighbours: int = _by_orientation(
         title="Nearest neighbours",
