@@ -16,11 +16,10 @@ from cofill.config import CFNSettings, Orientation
 from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
-from cofill.data.sparse import SparseRows
+from cofill.data.sparse import KnownRatings, SparseRows
 from cofill.models.baselines.autorec import AutoRec
 from cofill.models.cfn.fit import FitResult, fit_matrix, rate_factor, rate_of_epoch, validation_entries
 from cofill.models.cfn.scaling import Matrix, ScaledRows, Scaling, hold_out
-from cofill.models.observed import KnownRatings
 from cofill.models.recommender import Recommender
 from cofill.models.rng import Portion
 from cofill.progress import Step
@@ -30,7 +29,7 @@ Grid = npt.NDArray[np.bool_]
 
 QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "epochs": 12}
 TOO_LARGE: dict[str, Any] = QUICK | {"learning_rate": 50.0, "weight_decay": 0.0}
-DEEP: dict[str, Any] = {"hidden": (8, 4, 8), "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
+DEEP: dict[str, Any] = {"hidden": (8, 4, 8)}
 
 
 @cache
