@@ -67,7 +67,7 @@ def plan_of(data: SearchData, sampler: Sampler = "genetic", by: Any = "random", 
 
 
 def genes_of(data: SearchData, **settings: Any) -> set[str]:
-    return set(plan_of(data, **settings).space())
+    return set(plan_of(data, **settings).space)
 
 
 def searched(data: SearchData, plan: Plan, trials: int) -> optuna.Study:
@@ -113,7 +113,7 @@ def test_the_defaults_come_first(data: SearchData, sampler: Sampler) -> None:
     study = searched(data, plan, 3)
     defaults = ListSettings()
     first, *others = (plan.values(trial.params) for trial in study.get_trials())
-    assert first == {name: getattr(defaults, name) for name in plan.space()}
+    assert first == {name: getattr(defaults, name) for name in plan.space}
     assert first["half_life"] == 0.0
     assert first not in others
     value = study.get_trials()[0].value
@@ -165,9 +165,9 @@ def test_a_half_life_is_found_where_tastes_have_changed() -> None:
 
 def test_a_half_life_can_be_off_in_any_trial(data: SearchData) -> None:
     plan = plan_of(data)
-    sampler = make_sampler("random", plan.space(), 0)
+    sampler = make_sampler("random", plan.space, 0)
     study = optuna.create_study(sampler=sampler)
-    drawn = [plan.values(study.ask(plan.space()).params)["half_life"] for _ in range(200)]
+    drawn = [plan.values(study.ask(plan.space).params)["half_life"] for _ in range(200)]
     assert 0.05 < np.mean(np.equal(drawn, 0)) < 0.25
     assert min(value for value in drawn if value) >= 7
     assert max(drawn) < 3650
@@ -216,16 +216,16 @@ def test_goals_do_not_mix(ratings: Ratings, data: SearchData, tmp_path: Path) ->
 
 def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:
     with pytest.raises(SettingsError, match="set validation above 0"):
-        data.check_for_lists(CFNSettings(validation=0.0), "random")
+        data.check(CFNSettings(validation=0.0), "random")
     with pytest.raises(DataError, match=r"4 ratings are too few to hold out a share of 0.1"):
-        SearchData.of(ratings.select(np.arange(4))).check_for_lists(CFNSettings(), "random")
+        SearchData.of(ratings.select(np.arange(4))).check(CFNSettings(), "random")
     with pytest.raises(DataError, match=r"half_life needs to know when .* these interactions have no times"):
-        SearchData.of(interactions()).check_for_lists(CFNSettings(half_life=3), "random")
+        SearchData.of(interactions()).check(CFNSettings(half_life=3), "random")
     bad = Ratings.read([(user, item, 1 + (user + item) % 2) for user in range(5) for item in range(5)], scale=(1, 5))
     with pytest.raises(DataError, match=r"none of the 3 validation ratings is at least 4, so there is nothing"):
-        SearchData.of(bad).check_for_lists(CFNSettings(), "random")
+        SearchData.of(bad).check(CFNSettings(), "random")
     with pytest.raises(DataError, match="have no times to split by"):
-        SearchData.of(interactions()).check_for_lists(CFNSettings(), "time")
+        SearchData.of(interactions()).check(CFNSettings(), "time")
 
 
 @pytest.mark.parametrize("kind", ["ratings", "interactions"])
@@ -266,7 +266,7 @@ def test_the_best_so_far_goes_up(data: SearchData, monkeypatch: pytest.MonkeyPat
     plan = plan_of(data)
     study = open_study(MEMORY, "s", plan)
     for value in (0.2, 0.1, 0.4, 0.3):
-        study.tell(study.ask(plan.space()), value)
+        study.tell(study.ask(plan.space), value)
     draw_search(tmp_path / "x.svg", study, "a title")
     (best,) = (line for line in charts[0].lines if line.label == "best so far")
     assert best.y == (0.2, 0.2, 0.4, 0.4, 0.4)

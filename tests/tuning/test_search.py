@@ -3,7 +3,6 @@
 import json
 import signal
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ def test_side_features_take_part(ratings: Ratings) -> None:
     features = Features.read((ids, np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)))
     data = SearchData.of(ratings, items=features)
     plan = plan_of(data)
-    assert "cold_ratio" in plan.space()
+    assert "cold_ratio" in plan.space
     study = open_study(MEMORY, "s", plan)
     run_trials(study, plan, data, 1)
     (trial,) = study.get_trials()
@@ -198,14 +197,12 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
 
 
 @pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "mysql://h:1/x"])
-def test_a_storage_that_cannot_be_used(data: SearchData, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_a_storage_that_cannot_be_used(data: SearchData, url: str) -> None:
     with pytest.raises(CofillError, match=r"^no study can be kept at that address \(.+\); check storage=\.\.\.$"):
         open_study(url, "s", plan_of(data))
 
 
-def test_a_server_out_of_reach(data: SearchData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_a_server_out_of_reach(data: SearchData) -> None:
     with pytest.raises(CofillError, match=r"^postgresql://127.0.0.1:9/x: the study there cannot be read or written "):
         open_study("postgresql://127.0.0.1:9/x", "s", plan_of(data))
 
@@ -226,8 +223,7 @@ def test_a_study_is_in_its_folder_whatever_that_is_called(data: SearchData, tmp_
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_a_database_that_is_none(data: SearchData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_a_database_that_is_none(data: SearchData, tmp_path: Path) -> None:
     (tmp_path / "study.db").write_text("something else entirely " * 50)
     with pytest.raises(CofillError) as refused:
         open_study(storage_url(tmp_path), "s", plan_of(data))

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
     url = options.storage or storage_url(options.out)
     study = open_study(url, options.study, plan)
     if not options.quiet:
-        genes = ", ".join(gene.setting for gene in plan.genes)
+        genes = ", ".join(plan.space)
         aim = f", scored by {plan.goal.label}" if goal == "ndcg" else ""
         note(f"{len(ratings):,} {ratings.plural}; searching {genes}{aim}")
     started = time.perf_counter()
@@ -140,7 +140,7 @@ def _planned(
     data = SearchData.of(ratings, side.items, side.users)
     by: ValidationBy = options.validation_by or "random"
     if goal == "ndcg":
-        data.check_for_lists(settings, by)
+        data.check(settings, by)
     elif settings.orientation == "both":
         raise SettingsError("a search is for one network at a time; use --orientation item, then user")
     else:

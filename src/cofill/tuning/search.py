@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optuna import Study, Trial, TrialPruned
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.study import MaxTrialsCallback
 from optuna.trial import FrozenTrial, TrialState
 
@@ -180,13 +181,15 @@ class Objective:
             self._train, self._validation = data.parts(settings, plan.validation_by)
 
     def __call__(self, trial: Trial) -> float:
-        for gene in self._plan.genes:
-            gene.suggest(trial)
+        for name, range_ in self._plan.space.items():
+            if isinstance(range_, IntDistribution):
+                trial.suggest_int(name, range_.low, range_.high, log=range_.log)
+            elif isinstance(range_, FloatDistribution):
+                trial.suggest_float(name, range_.low, range_.high, log=range_.log)
         sampler = trial.study.sampler
         if isinstance(sampler, GeneticSampler):
-            generation = sampler.generation(trial.study.get_trials(deepcopy=False), trial.number)
-            if "generation" not in trial.user_attrs:  # a retry has that of the trial that failed
-                trial.set_user_attr("generation", generation)
+            trials = trial.study.get_trials(deepcopy=False)
+            trial.set_user_attr("generation", sampler.generation(trials, trials[trial.number]))
         try:
             self._check()
             return self._score(trial)
