@@ -21,14 +21,13 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import _standing, run_trials, search
+from cofill.tuning.search import _finished, run_trials
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.study import (
     Plan,
     Sampler,
     make_pruner,
     open_study,
-    shown_url,
     storage_explained,
     storage_url,
 )
@@ -100,7 +99,7 @@ def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, 
     event.listen(engine, "after_cursor_execute", press)
     try:
         with pytest.raises(KeyboardInterrupt) as stopped:  # whose frames keep all that they had
-            _standing(study, 2, plan.goal)
+            _finished(study)
     finally:
         event.remove(engine, "after_cursor_execute", press)
     (file,) = tmp_path.glob("*.db")
@@ -255,28 +254,10 @@ def test_what_no_trial_can_run_with_is_told(data: SearchData) -> None:
         run_trials(open_study(MEMORY, "s", plan), plan, data, 1)
 
 
-def test_a_database_that_breaks_while_workers_use_it(data: SearchData, tmp_path: Path) -> None:
-    """The worker's own words reach whoever started the search."""
-    url = storage_url(tmp_path)
-
-    def break_it(standing: object) -> None:
-        if (tmp_path / "study.db").is_file():
-            (tmp_path / "study.db").rename(tmp_path / "kept.db")
-            (tmp_path / "study.db").mkdir()
-
-    with pytest.raises(CofillError) as failed:
-        search(data, plan_of(data), url=url, name="s", trials=2, workers=1, watch=break_it)
-    assert str(failed.value) == unusable(url, "unable to open database file")
-
-
 def test_the_password_of_a_database_that_fails_is_not_told() -> None:
     with pytest.raises(CofillError) as failed, storage_explained("postgresql://me:secret@host/db"):
         raise StorageInternalError("a guess") from OperationalError("SELECT 1", {}, Exception("no route\nto host"))
     assert str(failed.value) == unusable("postgresql://me:***@host/db", "no route to host")
-
-
-def test_passwords_are_not_shown() -> None:
-    assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
 
 
 def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:

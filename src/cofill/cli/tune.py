@@ -11,7 +11,7 @@ from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_t
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import CofillError, SettingsError
-from cofill.progress import duration
+from cofill.progress import duration, shown
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.tuning.search import search, search_progress
+    from cofill.tuning.search import search
     from cofill.tuning.study import open_study, storage_explained, storage_url
     from cofill.workers import orderly_termination
 
@@ -105,10 +105,10 @@ def run(options: argparse.Namespace) -> int:
     with storage_explained(url):
         stopped = note_if_stopped("the same command goes on where this search stopped")
         try:
-            with stopped, search_progress(options.quiet) as watch, orderly_termination():
+            with stopped, shown(options.quiet) as progress, orderly_termination():
                 search(
                     data, plan, url=url, name=options.study,
-                    trials=options.trials, workers=options.workers, watch=watch, ray=options.ray,
+                    trials=options.trials, workers=options.workers, progress=progress, ray=options.ray,
                 )  # fmt: skip
         finally:
             _write(study, plan, options, url)
