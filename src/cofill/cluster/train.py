@@ -42,9 +42,11 @@ from cofill.models.persistence import (
     cut_evenly,
     divided,
     finish,
+    write_lists,
     write_shard,
     write_shared,
 )
+from cofill.models.predictor import Predictor
 from cofill.models.rng import Portion
 from cofill.progress import Progress, Step, unseen
 
@@ -226,29 +228,40 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         ),
         resume=bool(arguments["resume"]),
     )
+    decay = None
     if partition.orientation == "item":
         decay = _decay(shard, settings.half_life, exchange)
         if decay is not None:
             decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
+    model.trained = datetime.now(UTC)
+    # The network is written before the lists are fitted: codes of all rows and their neighbours need not stay.
+    parts = divided(model, {} if decay is None else {"decay": decay})
+    ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
+    shards = [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges]
+    shared = write_shared(folder, parts) if exchange.rank == 0 else None
+    learned = model.predictor
+    model._predictor = Predictor(
+        learned.known, learned.scale, learned.means, learned.user_features, learned.item_features
+    )
+    del parts, learned
+    if partition.orientation == "item":
         model.fit_lists(decay, tell, exchange=exchange)
     else:
-        _fit_lists_by_rows(model, partition, portion, tell)
-    model.trained = datetime.now(UTC)
+        decay = _fit_lists_by_rows(model, partition, portion, tell)
+        if decay is not None:  # that of all people is in the shared file
+            decay = np.concatenate(exchange.gather(decay))
     tell(Step("writing the model", 0.0, 1.0, 1.0))
-    parts = divided(model)
-    lists = parts.arrays["lists"]
-    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
-        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
-    ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
-        "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
+        "shards": shards,
         "sent": exchange.sent,
         "exchanging": exchange.seconds,
         "peak_bytes": peak_bytes(),
     }
-    if exchange.rank == 0:
+    if shared is not None:
+        of_users = {"decay": decay} if decay is not None and partition.orientation == "user" else {}
+        shared.files |= write_lists(folder, model, of_users)
         found |= {
-            "shared": write_shared(folder, parts).model_dump(mode="json", exclude_unset=True),
+            "shared": shared.model_dump(mode="json", exclude_unset=True),
             "measures": model.measures,
             "data_summary": model.data_summary,
         }
@@ -280,8 +293,11 @@ def _decay(shard: Shard, half_life: float, exchange: Exchange) -> Floats | None:
     return time_decay(shard.times, half_life, float(exchange.max_(np.array([own], np.float64))[0]))
 
 
-def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progress: Progress) -> None:
-    """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some."""
+def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progress: Progress) -> Floats | None:
+    """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some.
+
+    Returns what time has left of each of these.
+    """
     exchange, users = portion.exchange, partition.row_features()
     ends = np.linspace(0, len(partition.rows), exchange.size + 1).astype(np.int64).tolist()
     mine = slice(*ends[exchange.rank : exchange.rank + 2])
@@ -291,14 +307,16 @@ def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progr
         words, described = partition.words_of_columns()
         about = replace(partition.about_columns, ids=described).with_words(words)
         model.item_attributes = Attributes.of_features(own.columns, about)
+    decay = _decay(own, half_life, exchange)
     model.fit_lists(
-        _decay(own, half_life, exchange),
+        decay,
         progress,
         known=KnownRatings(own.by_row, own.by_column),
         sides=Sides(SideFeatures(users.trained[mine], users.trained_described[mine]), own.column_features),
         keys=KeysOfSides(portion.row_keys[mine], own.columns.keys()),
         exchange=exchange,
     )
+    return decay
 
 
 def _run_name(partition: Partition, settings: CFNSettings) -> str:
