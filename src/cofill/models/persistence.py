@@ -398,7 +398,9 @@ def _write_attributes(folder: Path, model: Model) -> dict[str, FileCard]:
 
 
 def _write_arrays(folder: Path, arrays: Mapping[str, Arrays]) -> dict[str, FileCard]:
-    return {kind: _write(folder, kind, ".safetensors", partial(_save_arrays, own)) for kind, own in arrays.items() if own}
+    return {
+        kind: _write(folder, kind, ".safetensors", partial(_save_arrays, own)) for kind, own in arrays.items() if own
+    }
 
 
 def _save_arrays(arrays: Arrays, path: Path) -> None:
