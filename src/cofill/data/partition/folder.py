@@ -187,8 +187,9 @@ class Partition:
         parts: dict[str, list[npt.NDArray[Any]]] = {"ids": [], "ends": [], "described": [], "features": []}
         for file in buckets:  # one after the other, each let go of at once: every mapped file is an open one
             found = PartitionCard.mapped(self.folder, file)
-            own = slice(None) if rows is None else (found["rows"] >= rows.start) & (found["rows"] < rows.stop)
+            own: Any = slice(None)
             if rows is not None:
+                own = (found["rows"] >= rows.start) & (found["rows"] < rows.stop)
                 found["ends"] = np.concatenate([[0], np.cumsum(own)])[found["ends"]]
             some = found["rows"][own]
             to = slice(at, at := at + len(some))
