@@ -158,7 +158,7 @@ def test_monti_douban(own_folder: Path) -> None:
     np.testing.assert_allclose(first, third, atol=1e-6)  # they have the same friend
     assert abs(float(first @ second)) < 1e-6
     put_matlab(own_folder, {name: matrix for name, matrix in MATRICES.items() if name != "W_users"})
-    with pytest.raises(DatasetError, match=rf"^{path}: there is no matrix W_users of the usual size inside\. It has no address"):
+    with pytest.raises(DatasetError, match=rf"^{path}: there is no matrix W_users .*inside\. It has no address"):
         side_information("monti-douban")
     put_matlab(own_folder, MATRICES | {"W_users": np.zeros((3, 3))})
     with pytest.raises(DatasetError, match=rf"^{path}, W_users: .*It has no address"):

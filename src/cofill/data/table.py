@@ -28,7 +28,7 @@ from cofill.data import cells
 from cofill.data.cells import Origin, pandas_values, series_of
 from cofill.data.columns import Everything, Wanted, checked_names, listed, refuse_repeated
 from cofill.data.reading import DEFAULTS, ReadOptions
-from cofill.data.text import BYTE_ORDER_MARK, cut_text
+from cofill.data.text import BYTE_ORDER_MARK, ENDINGS, cut_text
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, quoted
 from cofill.files import json_of, replacing
@@ -52,7 +52,6 @@ OTHER_FORMATS = {
 """Formats that are not read, by how a file begins; what to do instead."""
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, ValueError)
 JSON_BYTES = 1 << 20  # a first line that is longer is no line of a table
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SAMPLE_ROWS = 100
 
 
@@ -526,11 +525,11 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
         if endings[-1] == ".gz":
             # No name and no time inside: the same ratings give the same bytes.
             with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                _write_text(frame, cast(IO[bytes], packed), SEPARATORS[endings[0]])
+                _write_text(frame, cast(IO[bytes], packed), ENDINGS[endings[0]])
         elif endings[0] == ".parquet":
             frame.write_parquet(file)
         else:
-            _write_text(frame, file, SEPARATORS[endings[0]])
+            _write_text(frame, file, ENDINGS[endings[0]])
 
 
 def _write_text(frame: pl.DataFrame, file: IO[bytes], separator: str) -> None:
