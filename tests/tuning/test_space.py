@@ -37,7 +37,7 @@ def test_our_ranges_hold_the_defaults(orientation: Orientation) -> None:
 
 
 def test_the_ranges_of_lists_hold_the_defaults(data: SearchData) -> None:
-    plan = Plan("ndcg", CFNSettings(), LIST_RANGES, data.fingerprint())
+    plan = Plan("ndcg", CFNSettings(), {**LIST_RANGES}, data.fingerprint())
     first = plan.first()
     assert first is not None
     assert all(range_.low <= first[name] <= range_.high for name, range_ in LIST_RANGES.items())

@@ -58,8 +58,8 @@ def search(
         check_within_reach(url, ray)
     study, seen = open_study(url, name, plan), -1
 
-    def look() -> int:
-        """Tell of finished trials and the best so far, when there are more, and return their number."""
+    def look() -> None:
+        """Tell of finished trials and the best so far, when there are more."""
         nonlocal seen
         found = _finished(study)
         if len(found) != seen:
@@ -69,10 +69,10 @@ def search(
             text = f"{seen} of {trials} trials" + ("" if best is None else f"  best {plan.goal.label} {best:.4f}")
             share = min(seen / trials, 1.0)
             progress(Step("searching", seen, trials, share, text=text, logged=seen >= trials))
-        return seen
 
     with storage_explained(url), workplace(ray) as place:
-        wanted = min(workers or place.cores, max(trials - look(), 0))
+        look()
+        wanted = min(workers or place.cores, max(trials - seen, 0))
         with map_unordered(
             "cofill.tuning.search:begin_work",
             [trials] * wanted,
@@ -85,7 +85,8 @@ def search(
             for outcome in outcomes:
                 if outcome.problem is not None and not outcome.killed:
                     raise CofillError(outcome.problem)
-        if look() < trials:
+        look()
+        if seen < trials:
             raise CofillError(
                 f"all workers were killed after {seen} of {trials} trials, perhaps for want of memory",
                 "the same search goes on, with fewer workers=... if need be",

@@ -118,7 +118,7 @@ LIST_RANGES: dict[str, Ranged] = {
 OFF_FROM = {"half_life": 3650.0}
 
 
-def space_of(goal: GoalName, ranges: Ranges, settings: CFNSettings, data: SearchData) -> Space:
+def space_of(goal: GoalName, ranges: Ranges, settings: CFNSettings, data: SearchData) -> dict[str, BaseDistribution]:
     """The ranges that have an effect on this data, without settings that the user fixed."""
     if ranges not in RANGES:
         raise SettingsError(f"there are no ranges {ranges!r}; use one of {', '.join(get_args(Ranges))}")
@@ -145,7 +145,7 @@ class Plan:
 
     goal_name: GoalName
     settings: CFNSettings
-    space: Space
+    space: dict[str, BaseDistribution]
     data: str
     """The fingerprint of the data."""
     sampler: Sampler = "genetic"
