@@ -16,20 +16,13 @@ from cofill.models.recommender import Recommender
 from cofill.serving.live.kept import KeptModels
 from cofill.serving.live.model import chosen
 from cofill.serving.settings import ServingSettings
-from tests.serving.conftest import ITEMS, USERS, train
+from tests.serving.conftest import ITEMS, USERS
 from tests.serving.running_server import Server, problem
 from tests.waiting import wait_until
 
 
 def version(folder: Path) -> str:
     return str(json.loads((folder / "model.json").read_text())["sha256"])[:16]
-
-
-@pytest.fixture(scope="module")
-def other(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("other") / "trained"
-    train(world, folder, "--seed", "2")
-    return folder
 
 
 # Who gets which
@@ -101,7 +94,7 @@ def test_the_one_before_can_be_put_back(model: Path, other: Path) -> None:
     Recommender.load(kept.path(second))
 
 
-def test_only_the_last_two_are_kept(model: Path, other: Path, world: Path, tmp_path: Path) -> None:
+def test_only_the_last_two_are_kept(model: Path, other: Path, tmp_path: Path) -> None:
     kept = KeptModels(model)
     kept.keep(version(model))
     Recommender.load(other).save(model)
