@@ -184,6 +184,20 @@ def test_old_events_are_added_up_and_what_was_shown_is_forgotten(store: Store, m
     assert sums(store) == {("1", "a"): 6.0, ("2", "a"): 5.0}
 
 
+def test_a_pair_without_another_event_is_deleted_in_the_end(store: Store, model: Path) -> None:
+    log = EventLog(store, KINDS, Retention(events=2, sums=5))
+    log.put([Event("1", "a", "view", 1.0), Event("1", "a", "view", 1.0), Event("2", "a", "buy", 5.0)])
+    _age(model, 3)
+    log.tidy()
+    log.put([Event("1", "a", "view", 1.0)])
+    _age(model, 2.5)
+    log.tidy()
+    assert sums(store) == {("1", "a"): 3.0}  # what people still do is remembered
+    _age(model, 5)
+    log.tidy()
+    assert (log.count(), sums(store)) == (0, {})
+
+
 def _age(model: Path, days: float) -> None:
     engine = create_engine(url_of(None, model))
     with engine.begin() as connection:

@@ -151,7 +151,7 @@ def test_what_nobody_foresaw_is_a_problem_without_a_trace(caplog: pytest.LogCapt
 def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
     """Behind a proxy all come from one address."""
     keys = tmp_path / "keys.json"
-    key = new_key(keys, "page", write=False)
+    key = new_key(keys, "page", "read")
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         await Response("here")(scope, receive, send)
@@ -178,7 +178,7 @@ def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
 def test_without_keys_nothing_comes_through_a_proxy(header: str, tmp_path: Path) -> None:
     """The proxy itself asks from this machine, by the name of this machine."""
     keys = tmp_path / "keys.json"
-    key = new_key(keys, "shop", write=False)
+    key = new_key(keys, "shop", "read")
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         await Response("here")(scope, receive, send)

@@ -135,7 +135,7 @@ PREFLIGHT = {"access-control-request-method": "PUT", "access-control-request-hea
 
 def test_pages_of_allowed_origins_may_ask_and_write(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
-    key = {"authorization": f"Bearer {new_key(keys, 'shop', write=True)}"}
+    key = {"authorization": f"Bearer {new_key(keys, 'shop', 'write')}"}
     asks = [
         ("OPTIONS", "/v1/ratings", {"origin": SHOP, **PREFLIGHT}),
         ("PUT", "/v1/ratings", {"origin": SHOP, **key}),

@@ -110,7 +110,7 @@ class Story:
             assert self._changed.wait_for(enough, 120), "nothing is acknowledged any more"
 
 
-@pytest.mark.parametrize(("kills", "batches"), [(5, 5), pytest.param(50, 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "batches"), [(2, 4), pytest.param(50, 50, marks=pytest.mark.slow)])
 def test_acknowledged_events_outlive_kills(
     kills: int, batches: int, model: Path, database: str, tmp_path: Path, start: Start
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.serving.running_server import Server
+from tests.serving.running_server import ServedHere, Server
 from tests.serving.visiting import PAGE, PHONE, Visit, announced, click_stars, myself, rate_cards, settled
 
 PICTURE = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
@@ -21,12 +21,12 @@ COVERS = "https://covers.example.org"
 
 
 @pytest.fixture(scope="module")
-def bookshop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def bookshop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHere]:
     """A server with covers from elsewhere."""
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("bookshop") / "model")
-    running = Server(folder, f"--image-host={COVERS}", "--image-host=https://*.example.net")
+    running = ServedHere(folder, image_host=(COVERS, "https://*.example.net"))
     yield running
-    assert running.stop() == 0, running.errors()
+    running.stop()
 
 
 def changed(page: Page, path: str, change: Callable[[Any], None]) -> None:
@@ -128,7 +128,7 @@ def test_covers_are_drawn_and_always_the_same(visit: Visit) -> None:
         assert box["height"] == pytest.approx(1.5 * box["width"], rel=0.02)
 
 
-def test_pictures_are_shown_where_they_may_come_from(visit: Visit, bookshop: Server) -> None:
+def test_pictures_are_shown_where_they_may_come_from(visit: Visit, bookshop: ServedHere) -> None:
     page = visit(of=bookshop, forgive=rf"{COVERS}|ERR_|404")
     asked: list[str] = []
 
@@ -265,7 +265,7 @@ def test_numbers_never_show_minus_zero(visit: Visit) -> None:
 # Words
 
 
-def test_the_policy_names_the_hosts_of_pictures(bookshop: Server) -> None:
+def test_the_policy_names_the_hosts_of_pictures(bookshop: ServedHere) -> None:
     assert bookshop.client.get("/page/settings.json").json() == {"image_host": [COVERS, "https://*.example.net"]}
     policy = bookshop.client.get("/health").headers["content-security-policy"]
     assert f"img-src 'self' data: {COVERS} https://*.example.net;" in policy
@@ -468,6 +468,12 @@ def found_by_axe(page: Page) -> list[str]:
     page.wait_for_function("() => document.getAnimations().every((one) => one.playState !== 'running')")
     answer = Axe().run(page).response
     return [f"{one['id']}: {node['html'][:200]}" for one in answer["violations"] for node in one["nodes"]]
+
+
+def test_axe_finds_nothing_in_the_reference(visit: Visit) -> None:
+    page = visit("/docs#findSimilarItems", ready="details[open]", size=PHONE, color_scheme="dark")
+    assert found_by_axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ function about(model) {
     h("p", { class: "note" }, sentence(model)),
     h("ul", { class: "figures" },
       figure(count(model.users), "users"), figure(count(model.items), "items"),
-      figure(count(model.ratings.trained), "ratings to learn from"), figure(count(model.ratings.live), "live ratings"),
+      figure(count(model.ratings.trained), "ratings to learn from"), figure(model.ratings.live === null ? "?" : count(model.ratings.live), "live ratings"),
       figure(`${model.scale.low} – ${model.scale.high}`, "scale of ratings"),
       rmse ? figure(Number(rmse).toFixed(3), "off, typically (validation RMSE)") : null),
     learning(model.history ?? []),
