@@ -16,7 +16,7 @@ from cofill.serving.live.model import LiveModel
 from cofill.serving.live.served import ServedModel
 from cofill.serving.live.store import Store, url_of
 from cofill.serving.settings import ServingSettings
-from tests.serving.running_server import ServedHere, Server
+from tests.serving.running_server import ServedHere, ServedTwice, Server
 from tests.serving.visiting import browser as browser
 from tests.serving.visiting import visit as visit
 
@@ -97,14 +97,13 @@ def untouched(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def shop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Of two processes, for tests of events and of the catalogue: each with users and items of its own."""
+def shop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedTwice]:
+    """For tests of events and of the catalogue: each with users and items of its own."""
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("shop") / "model")
-    running = Server(folder, "--requests-per-second=0", "--workers=2", "--event-weight", "cart=3")
+    running = ServedTwice(folder, event_weight={"cart": 3.0})
     yield running
-    assert running.stop() == 0, running.errors()
-    assert "ERROR" not in running.errors()
-    assert "Traceback" not in running.errors()
+    running.stop()
+    assert running.failures.traces == []
 
 
 @pytest.fixture

@@ -1,13 +1,16 @@
 """A real server in a process of its own, and the same application in this process."""
 
 import json
+import logging
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from cofill.serving.http_protocol import BoundedHttp
 from cofill.serving.settings import ServingSettings
 from tests.warm_processes import WarmProcess, with_output_to_pipe
 
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # made once: each client would read all certificates
 PATIENCE = 600.0  # seconds that a request may take: a busy machine is no reason to be refused
 KINDS = {kind.uri: kind for kind in ProblemType}
 
@@ -27,8 +31,10 @@ KINDS = {kind.uri: kind for kind in ProblemType}
 class Asked:
     """Whatever answers requests, with short ways to ask."""
 
-    client: httpx.Client
     told: dict[str, Any]
+
+    def reach(self, address: str) -> None:
+        self.client = httpx.Client(base_url=address, timeout=PATIENCE, verify=NO_TLS)
 
     def recommended(self, user: object, n: int = 10, **more: Any) -> list[dict[str, Any]]:
         answer = self.client.get("/v1/recommendations", params={"user": str(user), "n": n, **more})
@@ -52,6 +58,18 @@ class Asked:
         return answer.json()["id"]
 
 
+class _Failures(logging.Handler):
+    """What is logged with a trace."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.traces: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.traces.append(record.getMessage())
+
+
 class ServedHere(Asked):
     """A server in a thread, for tests that only ask: it starts no process."""
 
@@ -69,12 +87,29 @@ class ServedHere(Asked):
         self.told = {
             "address": address, "version": self.application.live.served.card.version, "model": str(model)
         }  # fmt: skip
-        self.client = httpx.Client(base_url=address, timeout=PATIENCE)
+        self.reach(address)
+        self.failures = _Failures()
+        logging.getLogger("cofill.serving").addHandler(self.failures)
 
     def stop(self) -> None:
         self.client.close()
+        logging.getLogger("cofill.serving").removeHandler(self.failures)
         self._server.should_exit = True
         self._running.join(PATIENCE)
+
+
+class ServedTwice(ServedHere):
+    """Two servers of the same models and one database, as two processes are, without their start."""
+
+    def __init__(self, model: Path, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self._other = ServedHere(model, **settings)
+        self.clients = cycle([self.client, self._other.client])
+        """Of one and of the other in turn."""
+
+    def stop(self) -> None:
+        super().stop()
+        self._other.stop()
 
 
 class Server(Asked):
@@ -107,7 +142,7 @@ class Server(Asked):
                 raise AssertionError(f"the server did not start: {self.errors()}")
             lines += line
         self.told = json.loads(lines)
-        self.client = httpx.Client(base_url=self.told["address"], timeout=PATIENCE)
+        self.reach(self.told["address"])
 
     def errors(self) -> str:
         return self.log.read_text()

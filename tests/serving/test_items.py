@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cofill.serving.live.item_map import map_of
+from cofill.serving.api.catalogue import map_of
 from cofill.serving.live.served import ServedModel
 from tests.serving.conftest import ITEMS
 from tests.serving.running_server import Asked, Server, problem

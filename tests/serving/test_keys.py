@@ -9,8 +9,7 @@ import pytest
 from cofill.cli import main
 from cofill.errors import SettingsError
 from cofill.serving.api.keys import KeyRing, new_key, read_keys, remove_key
-from tests.serving.conftest import Start
-from tests.serving.running_server import problem
+from tests.serving.running_server import ServedHere, problem
 
 
 def test_only_the_hash_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,12 +83,10 @@ def test_other_addresses_need_keys(model: Path, capsys: pytest.CaptureFixture[st
         assert "`cofill keys new --file keys.json --write --name me`" in said
 
 
-def test_keys_open(model: Path, tmp_path: Path, start: Start) -> None:
+def test_keys_open(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "keys.json"
     admin, write, read = (new_key(file, right, right) for right in ("admin", "write", "read"))
-    server = start(model, "--host", "0.0.0.0", "--keys", str(file), "--burst", "30", "--requests-per-second", "0.01")
-    address = server.told["address"].replace("0.0.0.0", "127.0.0.1")
-    server.client.base_url = address
+    server = ServedHere(model, host="0.0.0.0", keys=file, burst=30, requests_per_second=0.01)
     get, put = server.client.get, server.client.put
     rating = {"user": 1, "ratings": [{"item": 1, "rating": 3}]}
 
@@ -132,4 +129,5 @@ def test_keys_open(model: Path, tmp_path: Path, start: Start) -> None:
     assert 429 in [get("/v1/users", headers=bearer("wrong")).status_code for _ in range(40)]
     remove_key(file, "write")
     assert get("/v1/users", headers=bearer(write)).status_code in (401, 429)
-    assert write not in server.errors()
+    server.stop()
+    assert write not in caplog.text

@@ -30,6 +30,9 @@ from tests.serving.visiting import (
     titles,
 )
 
+# Words that a model has not learned are no news, as in a process that serves.
+pytestmark = pytest.mark.filterwarnings("ignore::cofill.data.features.UnknownFeatureWarning")
+
 TOKENS = Path(str(files("cofill.charts") / "tokens.css"))
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 MINUS = "\N{MINUS SIGN}"

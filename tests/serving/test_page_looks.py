@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.serving.running_server import ServedHere, Server
-from tests.serving.visiting import PAGE, PHONE, Visit, announced, click_stars, myself, rate_cards, settled
+from tests.serving.visiting import PHONE, Visit, announced, click_stars, myself, rate_cards, settled
 
 PICTURE = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 COVERS = "https://covers.example.org"
@@ -430,35 +430,6 @@ def test_the_map_has_titles_and_few_colours(visit: Visit, server: Server) -> Non
     for _ in range(3):
         page.get_by_role("button", name="Nearer").click()
     page.wait_for_function("before => window.written.length !== before", arg=before)
-
-
-def oklab(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (
-        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-        for value in (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    )
-    long, medium, short = (
-        value ** (1 / 3)
-        for value in (
-            0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue,
-            0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue,
-            0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue,
-        )
-    )
-    return (
-        0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
-        1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
-        0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
-    )
-
-
-def test_colours_of_groups_can_be_told_apart() -> None:
-    """The distance of two colours in OKLab; 0.02 is about what can just be seen side by side."""
-    for scheme in (PAGE / "base.css").read_text().split("@media (prefers-color-scheme: dark)")[:2]:
-        colours = re.findall(r"--group-(?:\d|other): (#[0-9a-f]{6});", scheme)
-        assert len(colours) == 9
-        for one, other in combinations(map(oklab, colours), 2):
-            assert sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5 > 0.09
 
 
 # Accessibility

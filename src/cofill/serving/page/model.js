@@ -3,10 +3,9 @@
 import { api } from "./api.js";
 import { curve } from "./curve.js";
 import { h } from "./dom.js";
-import { flagColumns } from "./groups.js";
 import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
-import { columnInWords, count, valueInWords } from "./words.js";
+import { columnInWords, count, flagColumns, valueInWords } from "./words.js";
 
 const KINDS = { cfn: "Autoencoder (CFN)" };
 
