@@ -24,11 +24,11 @@ from cofill.cluster.comm import run_team
 from cofill.cluster.train import shard_of, train_partition
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition, write_partition
+from cofill.data.sparse import KnownRatings
 from cofill.exchange import Exchange
 from cofill.memory import data_size, peak_bytes
 from cofill.models.cfn.model import CFN
 from cofill.models.cfn.scaling import Matrix
-from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 from cofill.progress import Progress, Step, unseen
 from own_process import in_own_process, make_ratings, print_result

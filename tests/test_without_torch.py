@@ -60,7 +60,7 @@ AutoRec(hidden=8, epochs=2).fit(ratings).predict(ratings)
 
 
 def test_what_is_imported_to_serve(world: Path) -> None:
-    run_blocked("import cofill.serving, cofill.cli.serve, cofill.tuning.search, cofill.experiments.reproducing", world)
+    run_blocked("import cofill.serving, cofill.cli.serve, cofill.tuning.search, cofill.experiments.plan", world)
 
 
 def test_what_needs_it_says_so(world: Path) -> None:

@@ -1,10 +1,13 @@
 """How many threads numpy's linear algebra (BLAS) uses, and work that threads of ours share out."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import cache
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 from cofill.workers import cores
 
@@ -14,6 +17,14 @@ _Result = TypeVar("_Result")
 _MOST_THREADS = 8
 
 
+@cache
+def _blas(scipy: bool) -> Any:
+    """The controller of BLAS: that of numpy, and of `scipy` once it is loaded. A look for them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """One thread of BLAS for each call, for work that is many small products or is shared out among threads of ours.
@@ -21,15 +32,14 @@ def one_blas_thread() -> Iterator[None]:
     Threads of BLAS spin while they wait for each other: on a machine that does something else, too, that takes longer
     than the work. Elsewhere they stay as they were.
     """
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, "blas"):
+    with _blas("scipy.linalg" in sys.modules).limit(limits=1):
         yield
 
 
 def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int) -> list[_Result]:
     """What `work` makes of each part, in their order. `threads` 0: all cores at hand."""
-    if threads == 1:
+    parts = list(parts)
+    if threads == 1 or len(parts) == 1:
         return [work(part) for part in parts]
     with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-models") as pool:
         return list(pool.map(work, parts))
@@ -42,11 +52,15 @@ def on_all_cores(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> li
     Only so many parts are taken at a time as there are threads for.
     """
     threads = min(cores(), _MOST_THREADS)
+    parts = iter(parts)
+    first = list(islice(parts, 2))
+    if len(first) < 2:
+        return [work(part) for part in first]
     found: list[_Result] = []
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="cofill-parts") as pool:
         try:
-            for part in parts:
+            for part in chain(first, parts):
                 waiting.append(pool.submit(work, part))
                 if len(waiting) > threads:
                     found.append(waiting.popleft().result())

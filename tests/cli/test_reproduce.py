@@ -146,7 +146,7 @@ def test_runs_of_another_version_are_told_and_fresh_does_them_again(
 ) -> None:
     call = ("reproduce", "rmse", *words, "--only", "fitted means")
     assert run(*call).code == 0
-    for place in ("runs", "reproducing"):
+    for place in ("runs", "plan"):
         monkeypatch.setattr(f"cofill.experiments.{place}.version", lambda: "another")
     assert "2 finished runs are of another version or commit; --fresh runs them again\n" in run(*call).err
     assert "another version" not in run(*call, "--fresh").err

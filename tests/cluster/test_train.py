@@ -19,7 +19,7 @@ from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
 from cofill.errors import SettingsError
 from cofill.models.cfn.fit import SOLVE
-from cofill.models.persistence import Card, ShardCard, finish, read_card
+from cofill.models.persistence import Card, ShardCard, finish
 from cofill.progress import unseen
 from tests.cluster.test_team import Heard, nobody_is_left, of_session  # noqa: F401 (one is a fixture of all tests)
 from tests.models.several_processes import Played, together
@@ -98,7 +98,7 @@ def cut(tmp_path: Path) -> Path:
 
 def digests(model: Path) -> list[str]:
     """Of all weights that were learned, shared ones and those of the shards."""
-    card = read_card(model)
+    card = Card.read(model)
     files = [card.files, *(shard.files for shard in card.shards)]
     return [some[kind].sha256 for some in files for kind in ("weights", "lists", "rows") if kind in some]
 

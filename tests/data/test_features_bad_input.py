@@ -138,7 +138,7 @@ FILES = {
     ),
     "NaN in vectors": BadFile(
         "id,x,y\n1,2,nan\n",
-        Said("line 2, column 'y'", "nan … finite number", "correct … leave the id out"),
+        Said("line 2, column 'y'", "empty … number", "fill … remove"),
         {"kind": "vectors"},
     ),
     "an unusual weight": BadFile(

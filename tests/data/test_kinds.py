@@ -33,6 +33,7 @@ class RunningTime(Kind):
 
     called: ClassVar[str] = "running-time"
     holds: ClassVar[str] = "a running time"
+    types: ClassVar[tuple[Any, ...]] = (pl.Int64,)
     ordered: ClassVar[bool] = True
 
     longest: int
@@ -60,17 +61,8 @@ class RunningTime(Kind):
         return "1h 30m"
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        return (pl.Int64,)
-
-    @classmethod
-    def equal(cls, cells: pl.Series, value: Any) -> pl.Series:
-        return cells.is_between(*cls.bounds(value))
-
-    @classmethod
-    def bounds(cls, value: Any) -> tuple[int, int]:
-        wanted = cls.wanted(minutes, value)
-        return wanted, wanted
+    def condition(cls, value: Any) -> int:
+        return minutes(value)
 
 
 FILMS = pl.DataFrame(

@@ -21,9 +21,9 @@ def with_folds(data: ExperimentData) -> ExperimentData:
 
 
 def test_parts_are_those_of_split_and_of_the_publisher(data: ExperimentData) -> None:
-    train, _ = data.parts(Part("random", 0.8, 3))
+    train, *_ = data.parts(Part("random", 0.8, 3))
     np.testing.assert_array_equal(train.values, random_split(data.ratings, ratio=0.8, seed=3).train.values)
-    train, test = with_folds(data).parts(Part("published", fold=1))
+    train, _, test = with_folds(data).parts(Part("published", fold=1))
     assert (len(train), len(test)) == (900, 300)
 
 
@@ -33,12 +33,12 @@ def test_a_file_has_no_published_folds_whatever_it_is_called(data: ExperimentDat
 
 def test_other_data_have_another_fingerprint(data: ExperimentData) -> None:
     fewer = replace(data, ratings=data.ratings.select(np.arange(len(data.ratings) - 1)))
-    assert fewer.fingerprint() != data.fingerprint()
-    assert with_folds(data).fingerprint() != data.fingerprint()
+    assert fewer.fingerprint != data.fingerprint
+    assert with_folds(data).fingerprint != data.fingerprint
     users_only = replace(data, side=SideInformation(data.side.users, None))
-    assert users_only.side_fingerprint() != data.side_fingerprint()
-    assert users_only.fingerprint() == data.fingerprint()
-    assert replace(data, side=SideInformation(None, None)).side_fingerprint() is None
+    assert users_only.side_fingerprint != data.side_fingerprint
+    assert users_only.fingerprint == data.fingerprint
+    assert replace(data, side=SideInformation(None, None)).side_fingerprint is None
 
 
 @pytest.mark.real_data
@@ -54,4 +54,4 @@ def test_movielens_100k_comes_with_its_folds(monkeypatch: pytest.MonkeyPatch) ->
     if locate("ml-100k") is None:
         pytest.skip("MovieLens-100K is not here")
     data = ExperimentData.of("ml-100k", load_dataset("ml-100k", quiet=True), SideInformation(None, None))
-    assert [len(data.parts(Part("published", fold=fold)).test) for fold in range(5)] == [20_000] * 5
+    assert [len(data.parts(Part("published", fold=fold))[-1]) for fold in range(5)] == [20_000] * 5

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from cofill.errors import CofillError
-from cofill.experiments.measuring import perform
 from cofill.experiments.plan import LINEUP
-from cofill.experiments.reproducing import Event, finish
-from cofill.experiments.runs import ExperimentData, Part, Store
+from cofill.experiments.runs import Event, ExperimentData, Part, Store, finish, perform
 from cofill.workers import Work
 
 from .conftest import MakePlan
@@ -63,20 +61,19 @@ def test_what_went_wrong_is_told_with_the_label(
     assert workers == 2 or store.find(good) is not None
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 def test_what_nobody_thought_of_is_told_with_its_type(
-    make_plan: MakePlan, data: ExperimentData, tmp_path: Path, workers: int
+    make_plan: MakePlan, data: ExperimentData, tmp_path: Path
 ) -> None:
     run = replace(make_plan().run(LINEUP["fitted means"], 0), part=Part("published", fold=7))
     with pytest.raises(CofillError, match=r"^fitted means: IndexError: tuple index out of range; what is finished is"):
-        finish([run], data, Store(tmp_path / "runs"), workers=workers, watch=lambda event: None)
+        finish([run], data, Store(tmp_path / "runs"), watch=lambda event: None)
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_process_that_dies_is_noticed(
     make_plan: MakePlan, data: ExperimentData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofill.experiments.reproducing.__name__", __name__)
+    monkeypatch.setattr("cofill.experiments.runs.__name__", __name__)
     runs = [make_plan().run(LINEUP["fitted means"], split) for split in (0, 1)]
     told = "its process was killed, perhaps for want of memory: use fewer workers;"
     with pytest.raises(CofillError, match=f"^fitted means: {told}"):
@@ -95,11 +92,11 @@ def test_a_training_that_runs_away_is_a_result(make_plan: MakePlan, data: Experi
     assert record["problem"]
     plan = make_plan()
     plan.store.keep(run, record)
-    lines = plan.missing(LINEUP["V-CFN"], learning_rate=1e6, weight_decay=0.0, output="identity")
-    assert lines == [
-        ("V-CFN", "1 of 2 splits not run yet"),
-        ("V-CFN", f"no result on 1 of 2 splits: {record['problem']}"),
-    ]
+    plan.records(LINEUP["V-CFN"], learning_rate=1e6, weight_decay=0.0, output="identity")
+    assert plan.missing() == (
+        ("V-CFN", "1 of 2 runs not finished"),
+        ("V-CFN", f"no result of 1 of 2 runs: {record['problem']}"),
+    )
 
 
 def test_a_search_touches_no_test_rating(make_plan: MakePlan, data: ExperimentData) -> None:

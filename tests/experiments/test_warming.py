@@ -4,13 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from cofill.experiments import measuring
-from cofill.experiments.measuring import perform
+from cofill.experiments import runs
 from cofill.experiments.plan import LINEUP
-from cofill.experiments.runs import ExperimentData
+from cofill.experiments.runs import ExperimentData, perform
 from cofill.memory import reset_peak
 
 from .conftest import MakePlan
@@ -19,18 +17,7 @@ from .conftest import MakePlan
 @pytest.fixture(autouse=True)
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has just begun."""
-    monkeypatch.setattr(measuring, "_warm", set())
-
-
-def test_a_corner_of_the_data(data: ExperimentData) -> None:
-    few = measuring.corner(data)
-    assert len(few.ratings.users) == len(few.ratings.items) == 40
-    assert 40 < len(few.ratings) < len(data.ratings)
-    of = {(u, i): r for u, i, r in data.ratings.to_polars().select("user", "item", "rating").iter_rows()}
-    assert all(of[u, i] == r for u, i, r in few.ratings.to_polars().select("user", "item", "rating").iter_rows())
-    assert few.side.items is not None
-    assert data.side.items is not None
-    np.testing.assert_array_equal(few.side.items.values, data.side.items.aligned(few.ratings.items))
+    monkeypatch.setattr(runs, "_warm", set())
 
 
 @pytest.mark.parametrize("label", list(LINEUP))
@@ -38,17 +25,18 @@ def test_every_algorithm_is_warmed_up_once(
     label: str, make_plan: MakePlan, data: ExperimentData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[int] = []
-    fit: Callable[..., None] = measuring._fit
+    fit: Callable[..., None] = runs._fit
 
     def counted(model: Any, train: Any, *rest: Any) -> None:
         fit(model, train, *rest)  # a warm-up that fails is suppressed, and would not be counted
         trained.append(len(train))
 
-    monkeypatch.setattr(measuring, "_fit", counted)
-    plan, corner = make_plan(), len(measuring.corner(data).ratings)
-    for split in (0, 1):
-        perform(plan.run(LINEUP[label], split), data, threads=1, report=lambda share: None)
-    assert trained == [corner, 1350, 1350]
+    monkeypatch.setattr(runs, "_fit", counted)
+    run = make_plan().run(LINEUP[label], 0)
+    runs._warm_up(run, 1)
+    assert len(trained) == 1
+    runs._warm_up(run, 1)
+    assert len(trained) == 1
 
 
 def test_the_clock_and_the_memory_do_not_see_it(
@@ -56,7 +44,7 @@ def test_the_clock_and_the_memory_do_not_see_it(
 ) -> None:
     order: list[str] = []
     late = [0.0]
-    fit: Callable[..., None] = measuring._fit
+    fit: Callable[..., None] = runs._fit
     clock = time.perf_counter
 
     def slow_at_first(*given: Any) -> None:
@@ -69,9 +57,9 @@ def test_the_clock_and_the_memory_do_not_see_it(
         order.append("reset")
         return reset_peak()
 
-    monkeypatch.setattr(measuring, "_fit", slow_at_first)
-    monkeypatch.setattr(measuring, "reset_peak", noted)
-    monkeypatch.setattr("cofill.experiments.measuring.time.perf_counter", lambda: clock() + late[-1])
+    monkeypatch.setattr(runs, "_fit", slow_at_first)
+    monkeypatch.setattr(runs, "reset_peak", noted)
+    monkeypatch.setattr("cofill.experiments.runs.time.perf_counter", lambda: clock() + late[-1])
     run = make_plan().run(LINEUP["fitted means"], 0, task="cost")
     record = perform(run, data, threads=1, report=lambda share: None)
     assert order == ["fit", "reset", "fit"]

@@ -17,7 +17,7 @@ from cofill.config import CFNSettings, Noise, Orientation
 from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
-from cofill.data.sparse import SparseRows
+from cofill.data.sparse import KnownRatings, SparseRows
 from cofill.models.biases import Biases
 from cofill.models.cfn.fit import FitResult, fit_matrix, validation_entries
 from cofill.models.cfn.gp import KernelParams
@@ -25,7 +25,6 @@ from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.item_weights import FitOptions, Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
-from cofill.models.observed import KnownRatings
 from cofill.models.rng import Keys, Portion, draws_of
 from cofill.models.slopes import FeatureRegression
 from tests.models.contract import in_another_order, predict

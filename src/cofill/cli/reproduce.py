@@ -13,7 +13,7 @@ from cofill.errors import SettingsError
 from cofill.experiments import EXPERIMENTS, experiment
 
 if TYPE_CHECKING:
-    from cofill.experiments.reproducing import Reproduced
+    from cofill.experiments.plan import Reproduced
 
 _DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
 
@@ -63,8 +63,7 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.experiments.plan import Plan
-    from cofill.experiments.reproducing import of_other_versions, refuse_other_data, reproduce, write_result
+    from cofill.experiments.plan import Plan, of_other_versions, refuse_other_data, reproduce, write_result
     from cofill.experiments.runs import ExperimentData, Store
     from cofill.workers import orderly_termination
 
@@ -106,7 +105,7 @@ def _published(source: str) -> str | None:
 
 
 def _show(found: "Reproduced") -> None:
-    from cofill.experiments.reproducing import QUICK_LOOK
+    from cofill.experiments.plan import QUICK_LOOK
 
     for table in found.result.tables:
         print_table(f"{found.heading}: {table.title}", *table.shown())

@@ -31,9 +31,10 @@ from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.files import json_of, replacing
+from cofill.manifest import sha256_of
 from cofill.memory import peak_bytes
 from cofill.models.lists.rules import By, Catalogue, Rules
-from cofill.models.persistence import ids_in, read_card, read_tables, sha256_of
+from cofill.models.persistence import Card, ids_in, read_tables
 from cofill.models.results import check_count, list_columns, list_schema
 from cofill.workers import Work, map_unordered
 
@@ -71,7 +72,7 @@ class ModelOutline:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        card = read_card(folder)
+        card = Card.read(folder)
         tables = read_tables(folder, card)
         self.digest, self.scale, self._parts = card.sha256, Scale(*card.scale), card.parts
         self.named = {"model": str(self.folder), "digest": self.digest}
@@ -99,7 +100,7 @@ class ModelOutline:
 
     def find_people(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Longs:
         """Indices in the whole model; -1 for people that it does not know."""
-        users = read_tables(self.folder, read_card(self.folder))["users"]
+        users = read_tables(self.folder, Card.read(self.folder))["users"]
         return ids_in(users).find(ids).astype(np.int64)
 
     def whole_parts(self) -> list[Range]:
@@ -123,13 +124,13 @@ class ModelParts:
         from cofill.models.recommender import Recommender
 
         folder = Path(task["model"])
-        ends = np.cumsum([0, *read_card(folder).parts])
+        ends = np.cumsum([0, *Card.read(folder).parts])
         part = None if len(ends) == 1 else int(np.searchsorted(ends, people.first, "right")) - 1
         key = (task["model"], task["digest"], part)
         if self._held is None or self._key != key:
             self._held = None  # before the next is loaded: two at a time would take twice the memory
             held = Held(Recommender.load(folder, part=part), 0 if part is None else int(ends[part]))
-            if read_card(folder).sha256 != task["digest"]:
+            if Card.read(folder).sha256 != task["digest"]:
                 raise ModelFileError(
                     f"{folder}: another model has taken the place of the one that was asked for",
                     "run the same again, with another out=...",

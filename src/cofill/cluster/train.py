@@ -27,6 +27,7 @@ from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.partition import Partition, Shard, is_partition, write_partition
 from cofill.data.ratings import Ratings
+from cofill.data.sparse import AllColumns, KnownRatings
 from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
@@ -35,7 +36,6 @@ from cofill.models.cfn.model import CFN
 from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
-from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.persistence import (
     Card,
     ShardCard,

@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from cofill.arrays import Bools, Ints
 from cofill.data.features.columns import Mismatch, ReadableColumn
@@ -14,8 +15,6 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, Place, UnknownValueError, quoted
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from cofill.data.features import Features
 
 Scalar = str | int | float | bool | date
@@ -117,8 +116,6 @@ class Attributes:
 
     def values_of(self, column: str, items: list[int]) -> list[tuple[object, ...]]:
         """What items, given by index, are by one column: a value, several where it holds several, none if missing."""
-        import polars as pl
-
         found = self._columns.get(column)
         if found is None:
             raise self._no_column(column)
@@ -136,10 +133,8 @@ class Attributes:
                 self._columns[name] = _changed(column, indices, said[name])
         self._summary = None
 
-    def frame(self) -> "pl.DataFrame":
+    def frame(self) -> pl.DataFrame:
         """A frame of all attributes in the order of the items, with columns named kind:name."""
-        import polars as pl
-
         height = len(self._items)
         return pl.DataFrame(
             {
@@ -149,9 +144,9 @@ class Attributes:
         )
 
     @classmethod
-    def restored(cls, items: Vocabulary, frame: "pl.DataFrame") -> "Attributes":
+    def restored(cls, items: Vocabulary, frame: pl.DataFrame) -> "Attributes":
         """The inverse of `frame`; ValueError if it does not fit these items."""
-        types = {kind: kind_called(kind).types() for kind in readable_kinds()}
+        types = {kind: kind_called(kind).types for kind in readable_kinds()}
         columns: dict[str, ReadableColumn] = {}
         for series in frame:
             kind, _, name = series.name.partition(":")
@@ -183,14 +178,11 @@ class Attributes:
 
 def _cell(column: ReadableColumn, index: int) -> Value:
     cell = column.cells[index] if index < len(column.cells) else None
-    value: Value = None if cell is None else kind_called(column.kind).shown(cell)
-    return value
+    return cell.to_list() if isinstance(cell, pl.Series) else cell
 
 
 def _changed(column: ReadableColumn, indices: Ints, said: ReadableColumn) -> ReadableColumn:
     """The column with changed or added cells."""
-    import polars as pl
-
     if not column.cells.count():  # nothing was said yet, not even whether days or years
         column = ReadableColumn(said.kind, column.cells.cast(said.cells.dtype))
     before, new = column.cells, kind_called(column.kind).converted(said.cells)

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.errors import DataError, Place, quoted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SECONDS_A_DAY = 86_400
 FINER_UNITS = (1e11, 1e14, 1e17)  # Unix times from these on are milli-, micro- and nanoseconds: 1e11 s is the year 5138
@@ -97,10 +95,8 @@ def is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-def canonical_integers(cells: "pl.Series") -> npt.NDArray[np.int64] | None:
+def canonical_integers(cells: pl.Series) -> npt.NDArray[np.int64] | None:
     """The integers of a string column if every cell is written as one is (42, -3, but not 042); else None."""
-    import polars as pl
-
     integers = cells.cast(pl.Int64, strict=False)
     if integers.null_count() or cells.str.starts_with("+").any() or cells.str.starts_with("-0").any():
         return None
@@ -108,10 +104,8 @@ def canonical_integers(cells: "pl.Series") -> npt.NDArray[np.int64] | None:
     return integers.to_numpy() if (cells.filter(zero) == "0").all() else None
 
 
-def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.NDArray[np.int64] | pl.Series":
+def ids(cells: pl.Series, column: str, origin: Origin, *, text: bool) -> npt.NDArray[np.int64] | pl.Series:
     """Ids (n,): int64, or a series of strings. In a `text` file, canonical integers are integers."""
-    import polars as pl
-
     dtype = cells.dtype
     if dtype in (pl.Categorical, pl.Enum):
         cells, dtype = cells.cast(pl.String), pl.String()
@@ -142,11 +136,9 @@ def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.
 
 
 def ratings(
-    cells: "pl.Series", origin: Origin, scale: tuple[float, float] | None, decimal: bool | None = None
+    cells: pl.Series, origin: Origin, scale: tuple[float, float] | None, decimal: bool | None = None
 ) -> npt.NDArray[np.float32]:
     """Ratings (n,), each finite and within `scale`, if that is given; `decimal` as in `with_points`."""
-    import polars as pl
-
     values = _numbers(cells, "rating", origin, decimal)
     if scale is not None:
         outside = (values < np.float32(scale[0])) | (values > np.float32(scale[1]))
@@ -160,20 +152,16 @@ def ratings(
     return values
 
 
-def counts(cells: "pl.Series", origin: Origin, decimal: bool | None = None) -> npt.NDArray[np.float32]:
+def counts(cells: pl.Series, origin: Origin, decimal: bool | None = None) -> npt.NDArray[np.float32]:
     """Counts (n,) or weights, each finite and above 0; `decimal` as in `with_points`."""
-    import polars as pl
-
     values = _numbers(cells, "count", origin, decimal)
     belongs = "where a count above 0 belongs"
     _refuse(pl.Series(values <= 0), cells, "count", origin, belongs, "correct or remove it", order=3)
     return values
 
 
-def _numbers(cells: "pl.Series", column: str, origin: Origin, decimal: bool | None = None) -> npt.NDArray[np.float32]:
+def _numbers(cells: pl.Series, column: str, origin: Origin, decimal: bool | None = None) -> npt.NDArray[np.float32]:
     """Finite numbers (n,)."""
-    import polars as pl
-
     if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
         raise replace(origin, skippable=False).error(
             0, column, f"the {column}s are of type {cells.dtype}", f"{column}s are numbers: convert the column"
@@ -190,20 +178,18 @@ def _numbers(cells: "pl.Series", column: str, origin: Origin, decimal: bool | No
     return values
 
 
-def events(cells: "pl.Series", origin: Origin) -> "pl.Series":
+def events(cells: pl.Series, origin: Origin) -> pl.Series:
     """What happened (n,), as words: view, buy."""
     _refuse_missing(cells, "event", origin, "an event")
     return words(cells)
 
 
-def words(cells: "pl.Series") -> "pl.Series":
+def words(cells: pl.Series) -> pl.Series:
     """Cells of any kind as text without blanks around it; null where there is nothing."""
-    import polars as pl
-
     return cells.cast(pl.String).str.strip_chars()
 
 
-def has_decimal_commas(cells: "pl.Series") -> bool:
+def has_decimal_commas(cells: pl.Series) -> bool:
     """Whether all commas in a column are decimal commas. 1,000 could be a thousand, so it does not count."""
     commas = cells.filter(cells.str.contains(",", literal=True))
     if not len(commas) or cells.str.contains(".", literal=True).any() or commas.str.contains(THOUSANDS).all():
@@ -211,7 +197,7 @@ def has_decimal_commas(cells: "pl.Series") -> bool:
     return bool(commas.str.contains(DECIMAL_COMMA).all())
 
 
-def with_points(cells: "pl.Series", decimal: bool | None = None) -> "pl.Series":
+def with_points(cells: pl.Series, decimal: bool | None = None) -> pl.Series:
     """Replace decimal commas by points if all cells have them; `decimal` says so of cells that are only a part."""
     decimal = has_decimal_commas(cells) if decimal is None else decimal
     return cells.str.replace(",", ".", literal=True) if decimal else cells
@@ -221,17 +207,15 @@ TimeForm = Literal["number", "iso", "words"]
 """How times are written in text: as numbers, ISO dates, or dates with the name of the month or with points."""
 
 
-def time_form(cells: "pl.Series") -> TimeForm:
+def time_form(cells: pl.Series) -> TimeForm:
     """How most cells of a column of text write times."""
-    import polars as pl
-
     if 2 * cells.str.strip_chars().cast(pl.Float64, strict=False).null_count() <= len(cells):
         return "number"
     return "words" if _seconds(cells, ISO_TIME).null_count() == len(cells) else "iso"
 
 
 def times(
-    cells: "pl.Series", origin: Origin, form: TimeForm | None = None
+    cells: pl.Series, origin: Origin, form: TimeForm | None = None
 ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """Times (n,) in seconds: int64, or float64 where fractions matter. Dates count from 1970 in UTC.
 
@@ -239,8 +223,6 @@ def times(
 
     `form` says how they are written in a text that these cells are only a part of; else the cells themselves tell.
     """
-    import polars as pl
-
     _refuse_missing(cells, "time", origin, "a time")
     dtype, dates = cells.dtype, False
     if dtype.is_integer():
@@ -291,7 +273,7 @@ def _whole(
     return seconds.astype(np.int64) if exact else seconds
 
 
-def _seconds_of_dates(cells: "pl.Series", form: TimeForm) -> "pl.Series":
+def _seconds_of_dates(cells: pl.Series, form: TimeForm) -> pl.Series:
     """Seconds since 1970 of ISO dates, or else of dates with the names of months; null where a cell is neither."""
     seconds = _seconds(cells, ISO_TIME)
     for pattern in WORDED_TIMES if form == "words" else ():
@@ -299,13 +281,11 @@ def _seconds_of_dates(cells: "pl.Series", form: TimeForm) -> "pl.Series":
     return seconds
 
 
-def _seconds(cells: "pl.Series", pattern: str) -> "pl.Series":
+def _seconds(cells: pl.Series, pattern: str) -> pl.Series:
     """Seconds since 1970 (UTC without an offset); null where a cell is not written like `pattern`."""
-    import polars as pl
-
     parts = cells.str.extract_groups(pattern).struct.unnest()
 
-    def number(name: str) -> "pl.Series":
+    def number(name: str) -> pl.Series:
         if name not in parts.columns:
             return pl.Series(np.zeros(len(cells)))
         return parts[name].str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_null(0.0)
@@ -326,10 +306,8 @@ def _seconds(cells: "pl.Series", pattern: str) -> "pl.Series":
     return days * SECONDS_A_DAY + hour * 3600 + number("minute") * 60 + number("second") - offset * signed
 
 
-def _refuse_missing(cells: "pl.Series", column: str, origin: Origin, belongs: str) -> None:
+def _refuse_missing(cells: pl.Series, column: str, origin: Origin, belongs: str) -> None:
     """Raise at the first missing cell: null or an empty string."""
-    import polars as pl
-
     missing = cells.is_null()
     if cells.dtype == pl.String:
         missing = missing | (cells.str.len_bytes() == 0).fill_null(True)
@@ -344,14 +322,14 @@ def _refuse_missing(cells: "pl.Series", column: str, origin: Origin, belongs: st
 
 
 def _refuse(
-    bad: "pl.Series", cells: "pl.Series", column: str, origin: Origin, problem: str, remedy: str, order: int
+    bad: pl.Series, cells: pl.Series, column: str, origin: Origin, problem: str, remedy: str, order: int
 ) -> None:
     if bad.any():
         found = f"found {quoted(cells[int(bad.arg_max() or 0)])} {problem}"
         raise _bad_cells(bad, column, origin, found, remedy, order)
 
 
-def _bad_cells(bad: "pl.Series", column: str, origin: Origin, found: str, remedy: str, order: int = 0) -> BadCellsError:
+def _bad_cells(bad: pl.Series, column: str, origin: Origin, found: str, remedy: str, order: int = 0) -> BadCellsError:
     said = origin.error(int(bad.arg_max() or 0), column, found, remedy)
     error = BadCellsError(said.found, said.remedy, where=said.where)
     error.rows, error.order = np.asarray(bad.to_numpy(), np.bool_), order
@@ -376,10 +354,8 @@ IdsIn = Literal["alike", "mixed"] | None
 """Ids that are all strings or all integers, ids of both types, or no ids at all."""
 
 
-def series_of(values: Any, column: str, origin: Origin, *, ids: IdsIn = None) -> "pl.Series":
+def series_of(values: Any, column: str, origin: Origin, *, ids: IdsIn = None) -> pl.Series:
     """Values of any kind as a series. Ids that should be alike and are not are refused; mixed ones become text."""
-    import polars as pl
-
     if isinstance(values, pl.Series):
         return values
     array = values if isinstance(values, (np.ndarray, list)) else np.asarray(values)

@@ -1,12 +1,14 @@
 """Ratings with side information of users and items: what a model is fitted on and keeps up to date."""
 
+import json
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Floats, Ints, Longs, fingerprint
 from cofill.config import Orientation
 from cofill.data.features import Features
 from cofill.data.interactions import Interactions, read_ratings_or_interactions
@@ -196,3 +198,21 @@ def warn_of_width(features: int, hidden: tuple[int, ...], columns: int) -> None:
         )
         lower = f"lower hidden=... below {columns}"
         warnings.warn(FeatureWidthWarning(found, lower), stacklevel=3)
+
+
+def fingerprint_of(*parts: Ratings | Features | npt.NDArray[Any] | None) -> str:
+    """The same for the same ratings with their times, features and arrays, whatever file they came from."""
+    about: list[Any] = []
+    arrays: list[npt.NDArray[Any]] = []
+    for part in parts:
+        if isinstance(part, Ratings):
+            about.append([type(part).__name__, part.scale])
+            arrays += [part.users.keys(), part.items.keys(), part.user_index, part.item_index, part.values]
+            arrays += [] if part.times is None else [part.times]
+        elif isinstance(part, Features):
+            about.append(part.card())
+            arrays += [part.ids.keys(), *part.arrays().values()]
+        else:
+            about.append(part is not None)
+            arrays += [] if part is None else [part]
+    return fingerprint(json.dumps(about), arrays)

@@ -3,18 +3,19 @@
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from cofill.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
 
 
 class InFrames(ABC):
     """Something that can be had as a frame."""
 
     @abstractmethod
-    def to_polars(self) -> "pl.DataFrame":
+    def to_polars(self) -> pl.DataFrame:
         """A polars DataFrame."""
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -22,7 +23,7 @@ class InFrames(ABC):
         return in_pandas(self.to_polars())
 
 
-def in_pandas(frame: "pl.DataFrame") -> "pd.DataFrame":
+def in_pandas(frame: pl.DataFrame) -> "pd.DataFrame":
     """A polars frame as one of pandas."""
     require("a pandas frame", "pandas", "pandas", "pyarrow")
     return frame.to_pandas()
@@ -32,13 +33,11 @@ def in_pandas(frame: "pl.DataFrame") -> "pd.DataFrame":
 _MARKS = "^[=+@\\-\\t\\r']"
 
 
-def safe_in_a_spreadsheet(frame: "pl.DataFrame") -> "pl.DataFrame":
+def safe_in_a_spreadsheet(frame: pl.DataFrame) -> pl.DataFrame:
     """Texts that a spreadsheet would take for formulas, with an apostrophe before them; numbers stay numbers.
 
     A text that begins with an apostrophe gets another one, so that taking one away gives back what was there.
     """
-    import polars as pl
-
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     marked = [
         pl.when(pl.col(name).str.contains(_MARKS)).then("'" + pl.col(name)).otherwise(pl.col(name)).alias(name)

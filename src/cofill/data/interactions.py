@@ -3,9 +3,10 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import polars as pl
 
 from cofill.arrays import Floats
 from cofill.data import cells
@@ -25,9 +26,6 @@ from cofill.data.reading import ReadOptions
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import by_user_then_item
 from cofill.errors import DataError, DataNote, Place
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _Kind = TypeVar("_Kind", bound="Interactions")
 
@@ -158,7 +156,7 @@ def _interactions_of(table: Table, options: ReadOptions) -> Interactions:
     if weights is not None:
         table = _with_weighted_events(table, weights)
 
-    def values(columns: "Mapping[str, pl.Series]", origin: cells.Origin) -> Floats:
+    def values(columns: Mapping[str, pl.Series], origin: cells.Origin) -> Floats:
         one_each = np.ones(len(columns["user"]), np.float32)
         counts = cells.counts(columns["count"], origin) if "count" in columns else one_each
         if "event" not in columns:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.arrays import Ints, Longs
 from cofill.config import Orientation
@@ -22,9 +23,6 @@ from cofill.data.text import too_many
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, indexed, last_of_each_pair
 from cofill.data.wide import read_wide
 from cofill.errors import DataError, DataWarning, Place
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Times = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 _Kind = TypeVar("_Kind", bound="Ratings")
@@ -219,9 +217,8 @@ class Ratings(InFrames):
             order=self.places()[order],
         )
 
-    def to_polars(self) -> "pl.DataFrame":
+    def to_polars(self) -> pl.DataFrame:
         """A polars frame with the columns user, item, rating (of interactions: weight) and, if known, time."""
-        import polars as pl
 
         def column(vocabulary: Vocabulary, index: Ints) -> pl.Series:
             return vocabulary.column().gather(index)
@@ -312,7 +309,7 @@ def unsorted_ratings(table: Table, options: ReadOptions) -> tuple[Table, Ratings
     """The ratings of a table in its order, and what is left of it without bad lines that may be skipped."""
     limits = options.scale
 
-    def values(columns: "Mapping[str, pl.Series]", origin: cells.Origin) -> npt.NDArray[np.float32]:
+    def values(columns: Mapping[str, pl.Series], origin: cells.Origin) -> npt.NDArray[np.float32]:
         return cells.ratings(columns["rating"], origin, limits)
 
     def scale(values: npt.NDArray[np.float32]) -> Scale:
@@ -357,7 +354,7 @@ def without_bad_lines(table: Table, read: Callable[[Table], _Kind], skip: int) -
 def in_order(
     kind: type[_Kind],
     table: Table,
-    values_of: "Callable[[Mapping[str, pl.Series], cells.Origin], npt.NDArray[np.float32]]",
+    values_of: Callable[[Mapping[str, pl.Series], cells.Origin], npt.NDArray[np.float32]],
     scale_of: Callable[[npt.NDArray[np.float32]], Scale],
 ) -> _Kind:
     """The ratings (or interactions) of a table with columns by role, in its order."""
@@ -384,10 +381,8 @@ def _without_zeros(table: Table) -> Table:
     return table.only(~zero) if zero.any() else table
 
 
-def zeros_in(ratings: "pl.Series", decimal: bool | None = None) -> npt.NDArray[np.bool_]:
+def zeros_in(ratings: pl.Series, decimal: bool | None = None) -> npt.NDArray[np.bool_]:
     """(n,): which cells are a 0; `decimal` as in `cells.with_points`."""
-    import polars as pl
-
     numbers = cells.with_points(ratings, decimal).str.strip_chars() if ratings.dtype == pl.String else ratings
     return (numbers.cast(pl.Float32, strict=False) == 0).fill_null(False).to_numpy()
 
@@ -482,9 +477,7 @@ def usual_scale(low: float, high: float) -> Scale:
     return Scale(low, high) if low < high else Scale(low - 1.0, high + 1.0)
 
 
-def _titles(titles: "pl.Series", items: Vocabulary, item_index: Ints) -> dict[Id, str]:
-    import polars as pl
-
+def _titles(titles: pl.Series, items: Vocabulary, item_index: Ints) -> dict[Id, str]:
     table = pl.DataFrame({"item": item_index, "title": titles.cast(pl.String)})
     table = table.filter(pl.col("title").str.len_bytes() > 0).group_by("item").agg(pl.col("title").min()).sort("item")
     return {items.id(item): title for item, title in table.iter_rows()}

@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
+import polars as pl
 
 from cofill.data import cells
 from cofill.data.cells import Origin, pandas_values, series_of
@@ -31,9 +32,6 @@ from cofill.data.text import BYTE_ORDER_MARK, cut_text
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, quoted
 from cofill.files import json_of, replacing
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PARQUET = b"PAR1"
 PACKED = {
@@ -61,7 +59,7 @@ SAMPLE_ROWS = 100
 class Table:
     """Columns of equal length, as they were found."""
 
-    found: "Mapping[str, pl.Series | Sequence[object]]"
+    found: Mapping[str, pl.Series | Sequence[object]]
     """By role, where roles were asked for; else by name."""
     origin: Origin
     text: bool = False
@@ -79,8 +77,6 @@ class Table:
     @cached_property
     def columns(self) -> tuple[Sequence[object], ...]:
         """The cells as Python objects."""
-        import polars as pl
-
         return tuple(cells.to_list() if isinstance(cells, pl.Series) else cells for cells in self.found.values())
 
     @property
@@ -92,7 +88,7 @@ class Table:
         """The name of the source for display: a file without its folders."""
         return Path(self.origin.name).name if self.of_file else "table"
 
-    def series(self, column: str) -> "pl.Series":
+    def series(self, column: str) -> pl.Series:
         """The cells of a column for polars."""
         return series_of(self.found[column], column, self.origin)
 
@@ -103,8 +99,6 @@ class Table:
 
     def ids(self, *positions: int) -> list[list[Id]]:
         """The ids in some columns: integers if all of them are, or are written so in a text; else strings."""
-        import polars as pl
-
         found = []
         for position in positions:
             name = self.names[position]
@@ -140,8 +134,6 @@ class Table:
 
     def only(self, rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> "Table":
         """The table of some rows (n,); the others mean nothing."""
-        import polars as pl
-
         found = {name: self.series(name).filter(pl.Series(rows)) for name in self.names}
         return replace(self, found=found, origin=self.origin.kept(rows))
 
@@ -194,8 +186,6 @@ def read_raw(
 
 def _named_columns_of(source: Any, wanted: Wanted | Everything) -> tuple[str, list[str], Callable[[int], Any]] | None:
     """What errors call a source, the names of its columns, and how to get one by its position; None without names."""
-    import polars as pl
-
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
@@ -373,8 +363,6 @@ def is_json_lines(data: bytes) -> bool:
 
 
 def _read_json_lines(data: bytes, name: str, wanted: Wanted | Everything) -> Table:
-    import polars as pl
-
     try:
         frame = pl.read_ndjson(data, infer_schema_length=None)
     except (pl.exceptions.PolarsError, OSError) as problem:
@@ -401,8 +389,6 @@ def _read_json_lines(data: bytes, name: str, wanted: Wanted | Everything) -> Tab
 
 
 def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Table:
-    import polars as pl
-
     name = str(path)
     if not magic:
         raise DataError("the file is empty", wanted.empty.format(unit="row"), where=name)
@@ -421,7 +407,7 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
     return from_frame(frame, name, wanted)
 
 
-def from_frame(frame: "pl.DataFrame", name: str, wanted: Wanted | Everything) -> Table:
+def from_frame(frame: pl.DataFrame, name: str, wanted: Wanted | Everything) -> Table:
     """The wanted columns of a frame, which errors call `name`."""
     return _from_columns(name, frame.columns, frame.to_series, wanted)
 
@@ -550,7 +536,7 @@ def check_ending(path: Path) -> list[str]:
     return endings
 
 
-def write_frame(frame: "pl.DataFrame", path: str | os.PathLike[str]) -> None:
+def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
     """Write `frame` to `path`; the ending says how. The file appears when it is complete and on the disk."""
     target = Path(path)
     endings = check_ending(target)
@@ -565,9 +551,7 @@ def write_frame(frame: "pl.DataFrame", path: str | os.PathLike[str]) -> None:
             _write_text(frame, file, SEPARATORS[endings[0]])
 
 
-def _write_text(frame: "pl.DataFrame", file: IO[bytes], separator: str) -> None:
-    import polars as pl
-
+def _write_text(frame: pl.DataFrame, file: IO[bytes], separator: str) -> None:
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
     special = any(frame[name].str.contains(r'[\r\n\t",;|:]|^ | $').any() for name in texts)
     # Quotes throughout if any cell needs them: what a reader has to guess is then the same in every line.

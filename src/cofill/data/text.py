@@ -13,18 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from cofill.arrays import Longs
 from cofill.data.cells import BLANKS, SKIPPING, Origin, is_number
 from cofill.data.columns import Everything, Wanted, without_ratings
 from cofill.data.reading import ReadOptions
 from cofill.errors import DataError, Place, quoted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # A blank is a separator only where no other one fits: dates and titles have blanks too. It stands for a run of them.
 SEPARATORS = ("::", "\t", ";", "|", ",")
@@ -64,7 +62,7 @@ class Layout:
 class Cut(NamedTuple):
     """The columns in use, and their origin."""
 
-    columns: "dict[str, pl.Series]"
+    columns: dict[str, pl.Series]
     origin: Origin
     headed: bool
     skipped: tuple[int, ...] = ()
@@ -362,10 +360,8 @@ def decoded(data: bytes, name: str, first: int = 1) -> str:
         ) from error
 
 
-def _regular(data: bytes, body: int, layout: Layout, name: str, line: int) -> "dict[str, pl.Series] | None":
+def _regular(data: bytes, body: int, layout: Layout, name: str, line: int) -> dict[str, pl.Series] | None:
     """All cells as text, below a header that is `body` bytes long; None if there are quotes or any irregular line."""
-    import polars as pl
-
     if b'"' in data:
         return None
     if not data.isascii():
@@ -406,7 +402,7 @@ def _regular(data: bytes, body: int, layout: Layout, name: str, line: int) -> "d
 
 def _careful(
     text: str, layout: Layout, name: str, skip: int | None, line: int
-) -> "tuple[dict[str, pl.Series], Longs, tuple[int, ...]]":
+) -> tuple[dict[str, pl.Series], Longs, tuple[int, ...]]:
     """The columns, the line of each row, and lines that were skipped, as far as that is allowed.
 
     Quotes inside cells may be escaped by a backslash instead of a second quote, where the text cannot be read
@@ -426,9 +422,7 @@ def _careful(
 
 def _careful_columns(
     found: Iterator[Record], layout: Layout, name: str, skip: int | None, line: int
-) -> "tuple[dict[str, pl.Series], Longs, tuple[int, ...]]":
-    import polars as pl
-
+) -> tuple[dict[str, pl.Series], Longs, tuple[int, ...]]:
     if layout.names is not None and line == 1:
         next(found, None)
     skipped: list[int] = []

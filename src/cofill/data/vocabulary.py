@@ -3,16 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.arrays import Bools, Ints, Longs
 from cofill.errors import DataError, UnknownIdError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Id = str | int
 
@@ -155,7 +153,7 @@ class Vocabulary:
         return some
 
     @classmethod
-    def restored(cls, ids: "pl.Series", integers: "pl.Series | None" = None) -> "Vocabulary":
+    def restored(cls, ids: pl.Series, integers: pl.Series | None = None) -> "Vocabulary":
         """From a column of ids; where strings have joined integers, `integers` (n,) says which are which."""
         if integers is None:
             return cls(ids.to_list())
@@ -179,10 +177,8 @@ class Vocabulary:
             return np.array(self._ids, dtype=np.int64)
         return np.array(self._ids, dtype=np.object_)
 
-    def column(self) -> "pl.Series":
+    def column(self) -> pl.Series:
         """The ids as a column of a table: of integers, or of text if one of them is a string."""
-        import polars as pl
-
         if self.integers:
             return pl.Series(self._ids, dtype=pl.Int64)
         return pl.Series([str(id) for id in self._ids] if self.mixed else self._ids, dtype=pl.String)
@@ -248,10 +244,8 @@ Order = Ints | Longs
 TABLE_PLACES = 4
 
 
-def indexed(ids: "Longs | pl.Series") -> tuple[Vocabulary, Ints]:
+def indexed(ids: Longs | pl.Series) -> tuple[Vocabulary, Ints]:
     """The vocabulary of ids (n,) in ascending order, and the index of each (n,)."""
-    import polars as pl
-
     if isinstance(ids, np.ndarray):
         low, high = int(ids.min()), int(ids.max())
         most = TABLE_PLACES * len(ids) + 1024

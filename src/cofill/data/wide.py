@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.data import cells
 from cofill.data.columns import ID_NAMES, Everything, Rows, normalised, recognised, stands_for_unknown
@@ -43,8 +44,6 @@ def read_wide(source: object, options: ReadOptions) -> Table:
     Empty cells are unknown, and those that hold `options.unknown`. Users are in the column that is named or recognised,
     else in the first; but if that counts the ratings in its row, it is left out and the rows are numbered from 1.
     """
-    import polars as pl
-
     unknown = options.unknown
     for role, said in options.columns.items():
         if role != "user" and said is not None:
@@ -97,8 +96,6 @@ def _user_position(table: Table, said: str | int | None) -> int | None:
 
 def _numbers(table: Table, at: int) -> npt.NDArray[np.float32]:
     """(rows,): a column of ratings, NaN where a cell is empty. In the first, which may hold users, also elsewhere."""
-    import polars as pl
-
     name = table.names[at]
     column = table.series(name)
     if column.dtype == pl.String:

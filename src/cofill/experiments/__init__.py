@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from cofill.experiments.plan import Experiment
 
 _PLACES = {
-    "rmse": "comparison:RMSE",
-    "side-information": "item_popularity:EXPERIMENT",
-    "loss": "ablations:LOSS",
-    "training-ratio": "training_ratio:EXPERIMENT",
-    "convergence": "convergence:EXPERIMENT",
-    "non-linearity": "ablations:NON_LINEARITY",
-    "cost": "cost:EXPERIMENT",
-    "ranking": "list_comparison:EXPERIMENT",
+    "rmse": "tables:RMSE",
+    "side-information": "tables:SIDE_INFORMATION",
+    "loss": "network:LOSS",
+    "training-ratio": "tables:TRAINING_RATIO",
+    "convergence": "network:CONVERGENCE",
+    "non-linearity": "network:NON_LINEARITY",
+    "cost": "tables:COST",
+    "ranking": "lists:EXPERIMENT",
 }
 EXPERIMENTS = {
     "rmse": "RMSE of all algorithms, with and without side information",

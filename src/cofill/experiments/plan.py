@@ -1,14 +1,31 @@
-"""What an experiment is, the plan of its runs, and the tables that show them."""
+"""What an experiment is, the plan of its runs, the tables that show them, and the files of the whole."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from cofill.charts.graphs import Chart
+from cofill.charts.graphs import Chart, write_picture
+from cofill.cluster.session import workplace
 from cofill.errors import SettingsError
-from cofill.evaluation import Interval, PairedComparison
-from cofill.experiments.runs import ExperimentData, Part, Protocol, Record, Run, Store, Task
+from cofill.evaluation import Interval, PairedComparison, paired
+from cofill.experiments.runs import (
+    Event,
+    ExperimentData,
+    Part,
+    Protocol,
+    Record,
+    Run,
+    Store,
+    Task,
+    Watch,
+    finish,
+    version,
+)
+from cofill.files import json_of, replacing
 from cofill.models import Contender, algorithms, contenders
+from cofill.progress import Progress, Step, shown
 
 EVERYONE: Mapping[str, Contender] = contenders()
 """Who takes part: every algorithm that the registry gives a name in tables."""
@@ -34,9 +51,8 @@ VERDICT_NOTE = (
     "Intervals of what is better by how much are widened because splits share training ratings. No difference: none "
     "beyond chance, at 5 %."
 )
-
-
-GIVE_SIDE_INFORMATION = "give some, such as item_features=..."
+QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."
+_GIVE_SIDE_INFORMATION = "give some, such as item_features=..."
 
 
 # Tables: Markdown for a page, cells for a terminal, JSON for programs
@@ -93,12 +109,36 @@ class Table:
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
     def as_json(self) -> dict[str, Any]:
-        rows = [{column.name: _json(cell) for column, cell in zip(self.columns, row, strict=True)} for row in self.rows]
+        rows = [
+            {
+                column.name: cell.as_json() if isinstance(cell, Interval) else cell
+                for column, cell in zip(self.columns, row, strict=True)
+            }
+            for row in self.rows
+        ]
         return {"title": self.title, "rows": rows}
 
 
-def _json(cell: Cell) -> Any:
-    return cell.as_json() if isinstance(cell, Interval) else cell
+def interval(values: Sequence[float], *, overlap: float = 0.0) -> Interval | None:
+    return Interval.of(values, overlap=overlap) if values else None
+
+
+def mean_seconds(records: Mapping[int, Record]) -> Interval | None:
+    """Training times; None if the numbers of threads differ, because such times cannot be averaged."""
+    if len({record["threads"] for record in records.values()}) > 1:
+        return None
+    return interval([record["result"]["training_seconds"] for record in records.values()])
+
+
+def compared(ours: Mapping[int, float], theirs: Mapping[int, float], overlap: float) -> PairedComparison | None:
+    """Of two contenders, by an error on the splits that both have."""
+    both = sorted(ours.keys() & theirs.keys())
+    return paired([ours[at] for at in both], [theirs[at] for at in both], overlap=overlap) if both else None
+
+
+def verdict(comparison: PairedComparison) -> str:
+    """A comparison in few words, for a table cell."""
+    return "no difference" if comparison.verdict == "no difference beyond chance" else comparison.verdict
 
 
 # Experiments
@@ -132,21 +172,33 @@ class Result:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper.
+    """One table or figure of the paper. `draw` makes the most of the runs that are finished.
 
-    `runs` is called again when all runs it returned are finished: the next ones may depend on them. `show` makes the
-    most of what is there.
+    Whatever it asks the plan for is done, if it is missing, and `draw` is called again: then it may ask for more.
     """
 
     name: str
     title: str
     claim: str  # of the paper
     labels: tuple[str, ...]  # who takes part
-    splits: int  # unless somebody says otherwise
+    splits: int  # unless the user says otherwise
     quick_splits: int
-    runs: "Callable[[Plan], list[Run]]"
-    show: "Callable[[Plan], Result]"
+    draw: "Callable[[Plan], Result]"
     needs_side: bool = False  # without side information it has nothing to show
+
+    def show(self, plan: "Plan") -> Result:
+        """What is there, and what is missing."""
+        if self.needs_side and not plan.data.described:
+            raise SettingsError(f"{self.name} is about side information, and there is none", _GIVE_SIDE_INFORMATION)
+        plan.wanted.clear()
+        result = self.draw(plan)
+        return replace(result, missing=plan.missing() + result.missing)
+
+    def runs(self, plan: "Plan") -> list[Run]:
+        """What `show` asks for, finished or not, split by split: the first full table is there as soon as possible."""
+        self.show(plan)
+        wanted = [run for _, run in plan.wanted.values() if plan.only is None or run.label in plan.only]
+        return sorted(wanted, key=lambda run: int(run.settings["seed"]))
 
 
 @dataclass(frozen=True)
@@ -160,8 +212,9 @@ class Plan:
     quick: bool = False
     only: tuple[str, ...] | None = None
     published: str | None = None
-    """The data set's name in the catalogue; None: the data are somebody's own, and the paper knows nothing of them."""
-    _fingerprints: dict[str, str | None] = field(default_factory=dict)
+    """The data set's name in the catalogue; None: the data are the user's own, and the paper knows nothing of them."""
+    wanted: dict[str, tuple[str, Run]] = field(default_factory=dict)
+    """The runs that were asked for, by their digests, and the name of what they are for."""
 
     def __post_init__(self) -> None:
         folds = len(self.data.folds)
@@ -172,19 +225,15 @@ class Plan:
             )
         for label in self.only or ():
             if EVERYONE[label].side and not self.data.described:
-                raise SettingsError(f"{label} needs side information, and there is none", GIVE_SIDE_INFORMATION)
+                raise SettingsError(f"{label} needs side information, and there is none", _GIVE_SIDE_INFORMATION)
 
-    def present(self, labels: tuple[str, ...]) -> list[Contender]:
+    def present(self, labels: Sequence[str]) -> list[Contender]:
         """The contenders that can take part: those marked ++ need side information, those of ratings need ratings."""
         return [
             EVERYONE[label]
             for label in labels
             if (self.data.described or not EVERYONE[label].side) and (self.data.ratings.rated or EVERYONE[label].lists)
         ]
-
-    def asked(self, labels: tuple[str, ...]) -> list[Contender]:
-        """The contenders that the caller selected."""
-        return [contender for contender in self.present(labels) if self.only is None or contender.label in self.only]
 
     def run(
         self,
@@ -204,26 +253,17 @@ class Plan:
             task=task,
             algorithm=contender.algorithm,
             settings={**contender.settings, **quick, **changes, "seed": split},
-            part=self._part(split, ratio) if protocol is None else Part(protocol, seed=split),
-            data=self.fingerprint,
-            side=self._fingerprint("side") if contender.side else None,
+            part=self._part(split, ratio, protocol),
+            data=self.data.fingerprint,
+            side=self.data.side_fingerprint if contender.side else None,
         )
 
-    def _part(self, split: int, ratio: float | None) -> Part:
+    def _part(self, split: int, ratio: float | None, protocol: Protocol | None) -> Part:
+        if protocol is not None:
+            return Part(protocol, seed=split)
         if ratio is None and self.data.folds:
             return Part("published", fold=split % len(self.data.folds))
         return Part("random", ratio=RATIO if ratio is None else ratio, seed=split)
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the ratings and their folds."""
-        return self._fingerprint("ratings") or ""
-
-    def _fingerprint(self, what: str) -> str | None:
-        if what not in self._fingerprints:
-            of = self.data.fingerprint if what == "ratings" else self.data.side_fingerprint
-            self._fingerprints[what] = of()
-        return self._fingerprints[what]
 
     def split_words(self, ratio: float | None = None) -> str:
         """A description of the splits."""
@@ -237,54 +277,172 @@ class Plan:
 
     def overlap(self, ratio: float | None = None, protocol: Protocol | None = None) -> float:
         """Test ratings per training rating: the correction for overlapping training sets (Nadeau and Bengio)."""
-        if protocol == "strong":
-            train, _, test = self.data.strong_parts(Part(protocol, seed=0))
-            return len(test) / len(train)
-        if protocol is not None or (ratio is None and self.data.folds):
-            train, test = self.data.parts(self._part(0, ratio) if protocol is None else Part(protocol, seed=0))
-            return len(test) / len(train)
-        share = RATIO if ratio is None else ratio
-        return (1 - share) / share
+        part = self._part(0, ratio, protocol)
+        if part.ratio is not None:
+            return (1 - part.ratio) / part.ratio
+        train, _, test = self.data.parts(part)
+        return len(test) / len(train)
 
     # What is finished
 
-    def record(self, run: Run) -> Record | None:
+    def record(self, run: Run, name: str = "") -> Record | None:
+        self.wanted.setdefault(run.digest, (name or run.label, run))
         return self.store.find(run)
 
-    def records(self, contender: Contender, **how: Any) -> dict[int, Record]:
-        """Records of a contender by split, without missing and diverged ones."""
-        found = {split: self.record(self.run(contender, split, **how)) for split in range(self.splits)}
+    def records(self, contender: Contender, what: str = "", **how: Any) -> dict[int, Record]:
+        """Records of a contender by split, without missing and diverged ones; `what` tells its results from others."""
+        name = f"{contender.label} {what}".rstrip()
+        found = {split: self.record(self.run(contender, split, **how), name) for split in range(self.splits)}
         return {split: record for split, record in found.items() if record is not None and "result" in record}
 
-    def results(self, contender: Contender, **how: Any) -> dict[int, dict[str, Any]]:
+    def results(self, contender: Contender, what: str = "", **how: Any) -> dict[int, dict[str, Any]]:
         """Measures of a contender by split."""
-        return {split: record["result"] for split, record in self.records(contender, **how).items()}
+        return {split: record["result"] for split, record in self.records(contender, what, **how).items()}
 
-    def missing(self, contender: Contender, what: str = "", **how: Any) -> list[Missing]:
-        """The missing results of contenders, and why."""
-        name = f"{contender.label} {what}".rstrip()
-        records = [self.record(self.run(contender, split, **how)) for split in range(self.splits)]
+    def rmse(self, contender: Contender, what: str = "", **how: Any) -> dict[int, float]:
+        """The RMSE of a contender by split."""
+        return {split: found["rmse"] for split, found in self.results(contender, what, **how).items()}
+
+    def missing(self) -> tuple[Missing, ...]:
+        """What was asked for and is not there, and why."""
+        by_name: dict[str, list[Record | None]] = {}
+        for name, run in self.wanted.values():
+            by_name.setdefault(name, []).append(self.store.find(run))
         found = []
-        if absent := records.count(None):
-            found.append(Missing(name, f"{absent} of {self.splits} splits not run yet"))
-        problems = [record["problem"] for record in records if record is not None and "problem" in record]
-        if problems:
-            reason = f"no result on {len(problems)} of {self.splits} splits: {problems[0]}"
-            found.append(Missing(name, reason))
-        return found
+        for name, records in by_name.items():
+            if absent := records.count(None):
+                found.append(Missing(name, f"{absent} of {len(records)} runs not finished"))
+            if problems := [record["problem"] for record in records if record is not None and "problem" in record]:
+                found.append(Missing(name, f"no result of {len(problems)} of {len(records)} runs: {problems[0]}"))
+        return tuple(found)
 
 
-def interval(values: "list[float]", *, overlap: float = 0.0) -> Interval | None:
-    return Interval.of(values, overlap=overlap) if values else None
+# The command
 
 
-def seconds_of(records: "list[Record]") -> "list[float]":
-    """Training times; none if the numbers of threads differ, because such times cannot be averaged."""
-    if len({record["threads"] for record in records}) > 1:
-        return []
-    return [record["result"]["training_seconds"] for record in records]
+def reproduce(
+    experiment: Experiment,
+    plan: Plan,
+    *,
+    workers: int | None = None,
+    quiet: bool = True,
+    ray: str | None = None,
+) -> Result:
+    """Do the missing runs and show all results. An interrupted experiment continues with the same call.
+
+    `ray` is the address of a Ray cluster whose machines do the runs.
+    """
+    with workplace(ray) as place, shown(quiet) as progress:
+        while True:
+            runs = experiment.runs(plan)
+            missing = [run for run in runs if plan.store.find(run) is None]
+            if not missing:
+                return experiment.show(plan)
+            watch = _watched(experiment.name, progress, len(runs), len(runs) - len(missing))
+            finish(missing, plan.data, plan.store, workers=workers, watch=watch, place=place)
 
 
-def verdict(comparison: PairedComparison) -> str:
-    """A comparison in few words, for a table cell."""
-    return "no difference" if comparison.verdict == "no difference beyond chance" else comparison.verdict
+def _watched(what: str, progress: Progress, runs: int, finished: int) -> Watch:
+    """Show finished runs, running ones and the time left; a log gets a line for every finished run."""
+    shares: dict[str, Event] = {}
+
+    def watch(event: Event) -> None:
+        nonlocal finished
+        shares[event.run.digest] = event
+        if event.record is not None:
+            finished += 1
+            del shares[event.run.digest]
+        running = ", ".join(f"{one.run.label} {one.share:.0%}" for one in shares.values())
+        text = f"{finished} of {runs} runs" + (f"  now {running}" if running else "")
+        done = finished + sum(one.share for one in shares.values())
+        progress(Step(what, done, runs, done / runs, text=text, logged=event.record is not None))
+
+    return watch
+
+
+def of_other_versions(experiment: Experiment, plan: Plan) -> int:
+    """How many of the runs were finished by another version or commit."""
+    found = [plan.store.find(run) for run in experiment.runs(plan)]
+    return sum(record is not None and record["version"] != version() for record in found)
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """An experiment, what it shows, and the files that show it."""
+
+    experiment: Experiment
+    plan: Plan
+    result: Result
+    command: str
+    files: tuple[Path, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        return f"{self.experiment.title}: {self.plan.dataset}, {self.splits}"
+
+    @property
+    def splits(self) -> str:
+        return self.result.splits or self.plan.split_words()
+
+    def markdown(self, picture: str) -> str:
+        parts = [f"# {self.heading}", f"    {self.command}"]
+        if self.plan.quick:
+            parts.append(f"**{QUICK_LOOK}**")
+        parts.append(f"The paper: {self.experiment.claim}")
+        for table in self.result.tables:
+            parts += [f"## {table.title}", table.markdown()]
+        if self.result.chart:
+            parts.append(f"![{self.result.chart.title}]({picture})")
+        parts += ["\n".join(f"- {line}" for line in self.result.notes)] if self.result.notes else []
+        if self.result.missing:
+            parts.append("Missing:\n\n" + "\n".join(f"- {line}" for line in self.result.missing_lines()))
+        return "\n\n".join(parts) + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment.name,
+            "title": self.experiment.title,
+            "paper": self.experiment.claim,
+            "dataset": self.plan.dataset,
+            "data": self.plan.data.ratings.summary(),
+            "fingerprint": self.plan.data.fingerprint,
+            "splits": self.splits,
+            "quick": self.plan.quick,
+            "command": self.command,
+            "version": version(),
+            "tables": [table.as_json() for table in self.result.tables],
+            "notes": list(self.result.notes),
+            "missing": [missing._asdict() for missing in self.result.missing],
+            "chart": self.result.chart and self.result.chart.as_json(),
+        }
+
+
+def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
+    """Refuse to replace results of other data: two files may have the same name."""
+    path = folder / f"{experiment.name}.json"
+    try:
+        document = json_of(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return
+    found = document.get("fingerprint") if isinstance(document, dict) else None
+    if found is not None and found != plan.data.fingerprint:
+        raise SettingsError(
+            f"{path} is about other ratings that are called {plan.dataset} too",
+            "name another folder with out=...",
+        )
+
+
+def write_result(folder: Path, experiment: Experiment, plan: Plan, result: Result, command: str) -> Reproduced:
+    """NAME.json, NAME.md and, where there is something to draw, NAME.svg."""
+    found = Reproduced(experiment, plan, result, command)
+    picture = folder / f"{experiment.name}.svg"
+    contents = {
+        folder / f"{experiment.name}.json": json.dumps(found.as_json(), indent=2, allow_nan=False) + "\n",
+        folder / f"{experiment.name}.md": found.markdown(picture.name),
+    }
+    if result.chart is not None:
+        write_picture(picture, result.chart)
+    for path, text in contents.items():
+        with replacing(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+    return replace(found, files=(*contents, *([picture] if result.chart else [])))

@@ -1,4 +1,4 @@
-"""The data of an experiment, its runs, and the store of finished ones, one JSON file each.
+"""The data of an experiment, its runs, how they are done, and the store of finished ones, one JSON file each.
 
 A run is one algorithm, trained on one part of the data. An interrupted experiment continues, because runs in the
 store are not repeated.
@@ -7,9 +7,11 @@ store are not repeated.
 import hashlib
 import json
 import subprocess
+import time
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,14 +22,19 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill import __version__
-from cofill.arrays import fingerprint
+from cofill.cluster.session import Workplace, cores_each
 from cofill.data.datasets import UnpublishedFileWarning, catalogue, published_folds
-from cofill.data.described import SideInformation
+from cofill.data.described import SideInformation, fingerprint_of
+from cofill.data.features import Features
 from cofill.data.ratings import Ratings
-from cofill.data.splits import Split, StrongSplit, leave_last_out_split, random_split, strong_generalisation_split
-from cofill.errors import DataError
+from cofill.data.splits import leave_last_out_split, random_split, strong_generalisation_split
+from cofill.errors import CofillError, DataError, TrainingDivergedError
+from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.files import json_of, replacing
+from cofill.memory import peak_bytes, reset_peak
 from cofill.models import algorithm
+from cofill.models.recommender import Recommender
+from cofill.workers import Work, cores, map_unordered, problem_of
 
 Task = Literal["measure", "validate", "cost"]
 """Test a model; train only as far as validation data go, which touches no test rating; time and memory, alone."""
@@ -39,6 +46,7 @@ Protocol = Literal["last", "strong"]
 _FORMAT = 3
 # They do not change what is learned, apart from rounding.
 _BESIDE_THE_POINT = {"threads", "checkpoint_seconds"}
+_OF_MEASURING = 0.1  # share of the time of a run, roughly
 
 
 @dataclass(frozen=True)
@@ -77,43 +85,30 @@ class ExperimentData:
         """Whether there is side information of any kind."""
         return self.side.users is not None or self.side.items is not None
 
-    def parts(self, part: Part) -> Split:
+    def parts(self, part: Part) -> tuple[Ratings, Ratings | None, Ratings]:
+        """Ratings to train on, those that are told of users who are new to the model, where they are, and the test."""
         if part.by == "published":
             assert part.fold is not None
             marks = self.folds[part.fold]
-            return Split(self.ratings.select(marks == _TRAINED), self.ratings.select(marks == _TESTED))
+            return self.ratings.select(marks == _TRAINED), None, self.ratings.select(marks == _TESTED)
         assert part.seed is not None
+        if part.by == "strong":
+            return strong_generalisation_split(self.ratings, seed=part.seed)
         if part.by == "last":
-            return leave_last_out_split(self.ratings)
-        assert part.ratio is not None
-        return random_split(self.ratings, ratio=part.ratio, seed=part.seed)
+            train, test = leave_last_out_split(self.ratings)
+        else:
+            assert part.ratio is not None
+            train, test = random_split(self.ratings, ratio=part.ratio, seed=part.seed)
+        return train, None, test
 
-    def strong_parts(self, part: Part) -> StrongSplit:
-        """Users to train on, and others, of whose ratings some are told and the rest are to be found."""
-        assert part.by == "strong"
-        assert part.seed is not None
-        return strong_generalisation_split(self.ratings, seed=part.seed)
-
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of the ratings and folds."""
-        ratings = self.ratings
-        ids: list[npt.NDArray[Any]] = [
-            ratings.users.keys(),
-            ratings.items.keys(),
-            ratings.user_index,
-            ratings.item_index,
-        ]
-        times = [] if ratings.times is None else [ratings.times]
-        about = f"{type(ratings).__name__} {ratings.scale} {len(self.folds)}"
-        return fingerprint(about, [*ids, ratings.values, *times, *self.folds])
+        return fingerprint_of(self.ratings, *self.folds)
 
+    @cached_property
     def side_fingerprint(self) -> str | None:
-        if not self.described:
-            return None
-        about: list[Any] = [features and features.card() for features in self.side]
-        known = [features for features in self.side if features is not None]
-        arrays = [array for features in known for array in (features.ids.keys(), *features.arrays().values())]
-        return fingerprint(json.dumps(about), arrays)
+        return fingerprint_of(*self.side) if self.described else None
 
 
 def _marked(whole: Ratings, train: Ratings, test: Ratings) -> npt.NDArray[np.uint8]:
@@ -211,3 +206,177 @@ class Store:
         }
         with replacing(self.path(run)) as draft:
             draft.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+# One run
+
+
+def perform(run: Run, data: ExperimentData, *, threads: int, report: Callable[[float], None]) -> Record:
+    """Do a run and return its record. A training that diverges is a result too, recorded as a problem.
+
+    `threads` 0: all cores at hand. The clock is that of the training alone: what a process has to do once, such as
+    compiling, is done before. `report` is called with the share done, as far as it can be known.
+    """
+    began = time.perf_counter()
+    about = {"threads": threads or cores()}
+    _warm_up(run, threads)
+    train, told, test = data.parts(run.part)
+    model, before = _model(run, threads), reset_peak()
+    started = time.perf_counter()
+    try:
+        _fit(model, train, data.side if run.side else None, lambda share: report(share * (1 - _OF_MEASURING)))
+    except TrainingDivergedError as problem:
+        return {"problem": str(problem), "seconds": time.perf_counter() - began, **about}
+    result: dict[str, Any] = {"training_seconds": time.perf_counter() - started, **model.measures}
+    if run.task == "cost":
+        result |= {"peak_bytes": peak_bytes(), "bytes_before": before, "parameters": model.parameters()}
+    elif run.task == "validate":
+        result |= {"validation_curve": [record.validation_rmse for record in model.history]}
+    else:
+        result |= _tested(model, test, told)
+    report(1.0)
+    return {"result": result, "seconds": time.perf_counter() - began, **about}
+
+
+def _model(run: Run, threads: int) -> Recommender:
+    kind = algorithm(run.algorithm)
+    own = {"threads": threads} if "threads" in kind.settings_class.model_fields else {}
+    return kind(**{**run.settings, **own})
+
+
+def _fit(model: Recommender, train: Ratings, side: SideInformation | None, report: Callable[[float], None]) -> None:
+    described = side or SideInformation(None, None)
+    model.fit(
+        train,
+        item_features=described.items,
+        user_features=described.users,
+        progress=lambda step: report(step.share),
+    )
+
+
+def _tested(model: Recommender, test: Ratings, told: Ratings | None) -> dict[str, Any]:
+    """Rating and ranking metrics together: training takes longer, and the other may be needed later."""
+    found: dict[str, Any] = {}
+    if model.rated and told is None:
+        found = evaluate(model, test).as_json()
+    try:
+        if told is not None:
+            found["ranking"] = evaluate_newcomers(model, told, test).as_json()
+        else:
+            found["ranking"] = evaluate_ranking(model, test).as_json()
+            if model.rated:
+                found["ranking_by_rating"] = evaluate_ranking(model, test, by="rating").as_json()
+    except DataError as problem:  # no rating that is relevant: of ratings there is something to say all the same
+        found["ranking"], found["ranking_problem"] = None, str(problem)
+    return found
+
+
+# Each step of a training once or twice, whatever the algorithm calls it.
+_BRIEF = {"epochs": 2, "iterations": 1, "burn_in": 1, "samples": 1, "anchors": 1}
+_warm: set[tuple[object, ...]] = set()
+
+
+def _warm_up(run: Run, threads: int) -> None:
+    """Train on next to nothing, once in a process for each code path, so that compiling is not timed."""
+    choices = [(name, value) for name, value in run.all_settings.items() if isinstance(value, str | bool)]
+    way = (run.algorithm, run.side is not None, *choices)
+    if way in _warm:
+        return
+    _warm.add(way)
+    known = algorithm(run.algorithm).settings_class.model_fields
+    brief = {**run.settings, **{name: few for name, few in _BRIEF.items() if name in known}}
+    few = Ratings.read([(user, item, user * item % 5 + 1) for user in range(40) for item in range(user % 3, 40, 3)])
+    numbers = np.random.default_rng(0).random((40, 4), np.float32)
+    side = SideInformation(*(Features.read((list(range(40)), numbers)) for _ in range(2))) if run.side else None
+    with warnings.catch_warnings(), suppress(CofillError):
+        warnings.simplefilter("ignore")
+        _fit(_model(replace(run, settings=brief), threads), few, side, lambda share: None)
+
+
+# All runs
+
+
+@dataclass(frozen=True)
+class Event:
+    """A run made progress (`share`) or is finished (`record`)."""
+
+    run: Run
+    share: float
+    record: Record | None = None
+
+
+Watch = Callable[[Event], None]
+
+
+def finish(
+    runs: Sequence[Run],
+    data: ExperimentData,
+    store: Store,
+    *,
+    workers: int | None = None,
+    watch: Watch,
+    place: Workplace | None = None,
+) -> None:
+    """Do all runs, and store each as soon as it is done.
+
+    One worker is this process, with all cores. Several are processes that share the cores out. Costs are measured
+    one by one, each in a new process, so that its memory is its own. At a place on a Ray cluster, the processes are on
+    its machines, one on each by default.
+    """
+    place = place or Workplace(False, [cores()])
+    several = workers or (len(place.machines) if place.on_ray else 1)
+    stages = [[run for run in runs if run.task != "cost"], *([run] for run in runs if run.task == "cost")]
+    for stage in stages:
+        if stage and stage[0].task == "cost":
+            done = _done_elsewhere(stage, data, watch, place, 1, 0)
+        elif place.on_ray or several > 1:
+            done = _done_elsewhere(stage, data, watch, place, several, cores_each(place.machines, several))
+        else:
+            done = _done_here(stage, data, watch)
+        for run, record in done:
+            store.keep(run, record)
+            watch(Event(run, 1.0, record))
+
+
+def _done_here(runs: Sequence[Run], data: ExperimentData, watch: Watch) -> Iterator[tuple[Run, Record]]:
+    for run in runs:
+
+        def report(share: float, run: Run = run) -> None:
+            watch(Event(run, share))
+
+        report(0.0)
+        try:
+            record = perform(run, data, threads=0, report=report)
+        except BrokenPipeError:  # nothing reads the output any more, which is no problem of the run
+            raise
+        except Exception as error:
+            raise _of_run(run, problem_of(error)) from error
+        yield run, record
+
+
+def _done_elsewhere(
+    runs: Sequence[Run], data: ExperimentData, watch: Watch, place: Workplace, workers: int, threads: int
+) -> Iterator[tuple[Run, Record]]:
+    with map_unordered(
+        f"{__name__}:begin_work",
+        runs,
+        workers=workers,
+        threads=threads,
+        shared=data,
+        on_ray=place.on_ray,
+        report=lambda task, share: watch(Event(runs[task], share)),
+    ) as outcomes:
+        for outcome in outcomes:
+            run = runs[outcome.task]
+            if outcome.problem is not None:
+                raise _of_run(run, outcome.problem)
+            yield run, outcome.result | {"seconds": outcome.seconds}
+
+
+def begin_work(work: Work, data: ExperimentData) -> Callable[[Run], Record]:
+    """Entry point of a worker: returns the function that does a run with the shared data."""
+    return lambda run: perform(run, data, threads=work.threads, report=work.report)
+
+
+def _of_run(run: Run, problem: str) -> CofillError:
+    return CofillError(f"{run.label}: {problem}; what is finished is kept, and the same command goes on")

@@ -8,8 +8,8 @@ from cofill.arrays import Floats, Ints
 from cofill.config import ListSettings, Settings
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
+from cofill.data.sparse import KnownRatings, known_arrays, known_from
 from cofill.models.biases import Biases
-from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.persistence import State
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, or_zeros
 from cofill.models.recommender import Fitting, Recommender

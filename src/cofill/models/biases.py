@@ -5,11 +5,10 @@ from typing import Self
 
 import numpy as np
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs, grown
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.observed import Arrays, grown
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression, Slopes, fit_slopes
 

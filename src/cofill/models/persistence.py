@@ -13,10 +13,6 @@
 Files are named after their content, and model.json takes its place last: a reader sees the old model or the new one,
 never a mixture, whenever the writer was stopped. Nothing is ever unpickled.
 
-Every file is read once when a model is loaded, to compare its SHA-256, files side by side on all cores: hashing is as
-fast as a disk, and a remembered check could not see a disk that goes bad. Arrays are then mapped, not read
-(copy-on-write): processes that serve the same model share its memory, and what a process never asks for takes none.
-
 A model in shards, cut by the columns of its network, may be larger than the memory of one machine. It has the weights,
 ratings, features and ids of columns once for each shard. All other files are shared, also what came after the training
 (ratings, features, ids); with that, a model is read whole. To read one shard alone there is one more:
@@ -32,43 +28,38 @@ card, last, makes a model of them:
     finish(folder, shared, [*cards of process 0, *cards of process 1, ...])
 """
 
-import hashlib
-import json
 import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 import safetensors.numpy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from cofill import __version__
-from cofill.arrays import Longs
+from cofill.arrays import Arrays, Longs
 from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features
 from cofill.data.ratings import Scale
 from cofill.data.reading import checked_scale
+from cofill.data.sparse import known_from
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
-from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
+from cofill.files import DRAFTS_OF_SAFETENSORS, replacing
 from cofill.interrupts import unfinished
+from cofill.manifest import Document, FileCard, Manifest, sha256_of
 from cofill.models import algorithm
 from cofill.models.lists.feedback import GradedRatings, Sequences
-from cofill.models.observed import Arrays as Arrays
-from cofill.models.observed import known_from
 from cofill.models.results import EpochRecord, ItemPlaces
 
-FORMAT_VERSION = 1
 CARD_NAME = "model.json"
 FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows", "map")
 """What the files of a model's folder are called, beside its card; a model has some of them."""
@@ -77,11 +68,6 @@ Model = Any
 """A `Recommender`, whose module imports this one."""
 
 _TABLES = ("users", "items", "attributes")
-_AGAIN = "copy or train the model again"
-_DTYPES: dict[str, Any] = {
-    **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BOOL": np.bool_},
-    **{f"{sign}{bits}": np.dtype(f"{sign.lower()}{bits // 8}") for sign in "IU" for bits in (8, 16, 32, 64)},
-}  # of safetensors
 SEQUENCE = "sequence."  # order and times of what users did, in the same file
 BESIDE = "beside."  # interactions beside ratings, in the file of the list scorer
 
@@ -89,19 +75,7 @@ BESIDE = "beside."  # interactions beside ratings, in the file of the list score
 # The card
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class FileCard(_Document):
-    """One file of a model's folder."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-class ShardCard(_Document):
+class ShardCard(Document):
     """One shard of a model: some columns of its network, next to each other, and their files by kind."""
 
     first: int = Field(ge=0)  # of its columns, among those of all shards
@@ -110,12 +84,16 @@ class ShardCard(_Document):
     files: dict[str, FileCard]
 
 
-class Card(_Document):
+class Card(Manifest):
     """model.json"""
 
+    NAME: ClassVar[str] = CARD_NAME
+    WHAT: ClassVar[tuple[str, str]] = ("a model", "check the path")
+    ERROR: ClassVar[type[CofillError]] = ModelFileError
+    REMEDY: ClassVar[str] = "copy or train the model again"
+    UNSIGNED: ClassVar[set[str]] = {"sha256", "trained"}  # the same training is the same model
+
     format: str = "cofill-model"
-    format_version: int = FORMAT_VERSION
-    cofill_version: str = __version__
     kind: str
     settings: dict[str, Any]
     networks: Mapping[str, Mapping[str, Any]] = {}  # of two networks: settings that each has of its own
@@ -129,13 +107,8 @@ class Card(_Document):
     columns: Sides | None = None  # what the shards are cut by
     ratings: int | None = None  # of the training, in all shards
     changed: bool = False  # whether there are ratings, features or ids that came after the training
-    files: dict[str, FileCard] = {}  # shared by the shards
-    shards: list[ShardCard] = []
-    sha256: str = ""  # of this document without this field and without the time: the same training is the same model
-
-    def digest(self) -> str:
-        signed = self.model_dump(mode="json", exclude={"sha256", "trained"})
-        return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
+    files: dict[str, FileCard] = Field(default={})  # shared by the shards
+    shards: list[ShardCard] = Field(default=[])
 
     @property
     def parts(self) -> list[int]:
@@ -159,38 +132,9 @@ class PartInfo(NamedTuple):
         return f"part {self.number} of {self.parts}"
 
 
-def read_card(folder: Path) -> Card:
-    """What model.json says, checked; the files that it names are not."""
-    path = folder / CARD_NAME
-    try:
-        document = json_of(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelFileError(f"{folder}: not a model, there is no {CARD_NAME} in it; check the path") from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ModelFileError(f"{path}: truncated or altered, it is not JSON ({error}); {_AGAIN}") from None
-    if not isinstance(document, dict) or document.get("format") != "cofill-model":
-        raise ModelFileError(f"{path}: not the description of a cofill model; check the path")
-    version = document.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path}: the model has format {version}, this cofill {__version__} reads up to {FORMAT_VERSION}; "
-            f"upgrade cofill (the model was written by {document.get('cofill_version')})"
-        )
-    try:
-        card = Card.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ModelFileError(f"{path}: altered, {'.'.join(map(str, first['loc']))}: {first['msg']}; {_AGAIN}") from None
-    if card.sha256 != card.digest():
-        raise ModelFileError(f"{path}: altered since it was written; {_AGAIN}")
-    return card
-
-
 def parts_of(folder: Path | str, card: Card | None = None) -> list[PartInfo]:
     """The parts of a model that `Recommender.load(folder, part=number)` reads; ModelFileError if it is read whole."""
-    card = read_card(Path(folder)) if card is None else card
+    card = Card.read(Path(folder)) if card is None else card
     if card.parts:
         parts = enumerate(card.shards)
         return [PartInfo(at, len(card.shards), one.first, one.columns, one.ratings) for at, one in parts]
@@ -378,7 +322,7 @@ def save(folder: Path, model: Model, shards: int | None) -> None:
         finish(folder, write_shared(folder, parts), cards)
     except BaseException:
         with suppress(ModelFileError):  # of another card
-            remove_leftovers(folder, read_card(folder) if (folder / CARD_NAME).exists() else None)
+            remove_leftovers(folder, Card.read(folder) if (folder / CARD_NAME).exists() else None)
         raise
 
 
@@ -427,9 +371,8 @@ def finish(folder: Path, shared: Card, shards: Sequence[ShardCard]) -> None:
             f"ratings; write all of its shards first"
         )
     card = shared.model_copy(update={"shards": placed})
-    card.sha256 = card.digest()
     with replacing(folder / CARD_NAME, ModelFileError) as draft:
-        draft.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        draft.write_text(card.signed(), encoding="utf-8")
     remove_leftovers(folder, card)
 
 
@@ -477,11 +420,11 @@ def read_model(folder: Path, asked: type[Model], part: int | None = None) -> Mod
 
     With `part`, of one shard of it alone; files of others are not even looked at.
     """
-    card = read_card(folder)
+    card = Card.read(folder)
     try:
         return _read(folder, card, asked, part)
     except ModelFileError:
-        newer = read_card(folder)
+        newer = Card.read(folder)
         if newer.sha256 == card.sha256:
             raise
         return _read(folder, newer, asked, part)  # replaced while it was read
@@ -499,11 +442,11 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
     shared = {kind: file for kind, file in card.files.items() if kind != "rows" or part is not None}
     try:
         made_by = _maker(asked, card.kind)
-        verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
-        arrays = {kind: mapped(_path(folder, file)) for kind, file in shared.items() if kind not in _TABLES}
+        Card.verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
+        arrays = {kind: Card.mapped(folder, file) for kind, file in shared.items() if kind not in _TABLES}
         for kind in [kind for kind in (shards[0].files if shards else ()) if kind not in _TABLES]:
             # One kind after the other: every mapped file is an open one, of which a process may have a thousand.
-            arrays[kind] |= _joined([mapped(_path(folder, shard.files[kind])) for shard in shards])
+            arrays[kind] |= _joined([Card.mapped(folder, shard.files[kind]) for shard in shards])
         columns = sum(shard.columns for shard in shards)
         for own, prefix in ((arrays["ratings"], ""), (arrays["lists"], BESIDE)):
             if shards and (not prefix or card.columns == "users") and f"{prefix}shape" in own:
@@ -536,7 +479,7 @@ def _joined(pieces: Sequence[Arrays]) -> Arrays:
 def read_tables(folder: Path, card: Card) -> dict[str, pl.DataFrame]:
     """The ids of users and items, and the attributes of items, if any, of a whole model that need not be loaded."""
     files = [card.files, *(shard.files for shard in card.shards)]
-    verify(folder, [file for own in files for kind, file in own.items() if kind in _TABLES])
+    Card.verify(folder, [file for own in files for kind, file in own.items() if kind in _TABLES])
     return _tables(folder, card, card.shards)
 
 
@@ -544,62 +487,13 @@ def _tables(folder: Path, card: Card, shards: Sequence[ShardCard]) -> dict[str, 
     """Users, items and attributes. The ids of columns are in the shards, and those that came later after them."""
     own = [*(shard.files for shard in shards), card.files]
     files = {kind: [some[kind] for some in own if kind in some] for kind in _TABLES}
-    paths = {kind: [_path(folder, file) for file in found] for kind, found in files.items() if found}
+    paths = {kind: [Card.path_of(folder, file) for file in found] for kind, found in files.items() if found}
     return {kind: pl.concat(pl.read_parquet(path, glob=False) for path in found) for kind, found in paths.items()}
 
 
 def ids_in(frame: pl.DataFrame) -> Vocabulary:
     """The vocabulary that a file of ids has."""
     return Vocabulary.restored(frame["id"], frame["integer"] if "integer" in frame.columns else None)
-
-
-def verify(folder: Path, files: Sequence[FileCard]) -> None:
-    """Read files to the end; ModelFileError names the first that is not as it was written."""
-
-    def check(file: FileCard) -> None:
-        path = _path(folder, file)
-        try:
-            size, digest = path.stat().st_size, sha256_of(path)
-        except FileNotFoundError:
-            raise ModelFileError(f"{path}: missing; copy the whole folder, or train the model again") from None
-        except OSError as error:
-            raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
-        if size != file.bytes:
-            found = f"truncated or altered, {size} bytes where {file.bytes} were written"
-            raise ModelFileError(f"{path}: {found}; {_AGAIN}")
-        if digest != file.sha256:
-            raise ModelFileError(f"{path}: altered since it was written; {_AGAIN}")
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(check, files))
-
-
-def _path(folder: Path, file: FileCard) -> Path:
-    if Path(file.name).name != file.name:
-        raise ModelFileError(f"{folder / CARD_NAME}: altered, it names a file elsewhere; {_AGAIN}")
-    return folder / file.name
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def mapped(path: Path) -> Arrays:
-    """The arrays of a safetensors file, in memory that is shared until it is written to (copy-on-write)."""
-    try:
-        whole = np.memmap(path, np.uint8, "c").view(np.ndarray)
-        start = 8 + int.from_bytes(whole[:8], "little")
-        data, header = whole[start:], json_of(whole[8:start].tobytes())
-        return {
-            name: data[slice(*about["data_offsets"])].view(_DTYPES[about["dtype"]]).reshape(about["shape"])
-            for name, about in header.items()
-            if name != "__metadata__"
-        }
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
-    except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
 
 
 def _put_together(
@@ -676,10 +570,10 @@ def _side_from(arrays: Arrays) -> SideFeatures | None:
 
 def copy_model(source: Path, folder: Path) -> None:
     """Put the model of one folder into another, in one piece, as hard links where the disk has them."""
-    card = read_card(source)
+    card = Card.read(source)
     make_folder(folder)
     for file in card.all_files():
-        original, target = _path(source, file), folder / file.name
+        original, target = Card.path_of(source, file), folder / file.name
         try:
             with suppress(FileExistsError):  # named after its content: it is the same
                 target.hardlink_to(original)

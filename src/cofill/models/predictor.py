@@ -8,8 +8,8 @@ import numpy.typing as npt
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
+from cofill.data.sparse import KnownRatings
 from cofill.models.biases import Biases
-from cofill.models.observed import KnownRatings
 
 # Ratings that are replaced one by one to explain a prediction: each costs a fold-in.
 _ONE_BY_ONE = 200

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_a
 
 import numpy as np
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs
 from cofill.config import Goal, ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
@@ -21,6 +21,7 @@ from cofill.data.features import Features, ReadableColumn
 from cofill.data.interactions import Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
+from cofill.data.sparse import KnownRatings
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
@@ -38,8 +39,7 @@ from cofill.models.lists.item_weights import FitOptions, Penalties
 from cofill.models.lists.next import NextScorer, fit_scorer
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import About, KeysOfSides, ListScorer, Sides
-from cofill.models.observed import KnownRatings
-from cofill.models.persistence import Arrays, PartInfo, read_model, save
+from cofill.models.persistence import PartInfo, read_model, save
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
 from cofill.models.predictor import STRANGER, Given, Predictor, Shares
 from cofill.models.results import (

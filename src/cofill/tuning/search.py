@@ -10,13 +10,13 @@ from optuna.study import MaxTrialsCallback
 from optuna.trial import FrozenTrial, TrialState
 
 from cofill.cluster.session import workplace
+from cofill.data.sparse import KnownRatings
 from cofill.errors import CofillError, SettingsError
 from cofill.evaluation.ranking import evaluate_ranking
 from cofill.interrupts import postponed
 from cofill.models.bias_models import ListModel
 from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
 from cofill.models.cfn.scaling import Matrix
-from cofill.models.observed import KnownRatings
 from cofill.progress import Step, shown
 from cofill.tuning.genetic import GeneticSampler
 from cofill.tuning.search_data import LIST_LENGTH, SearchData

@@ -1,15 +1,13 @@
 """The ratings or interactions of a search, with side information: what every trial is trained and validated on."""
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import fingerprint
 from cofill.config import CFNSettings
-from cofill.data.described import SideFeatures, side_of
+from cofill.data.described import SideFeatures, fingerprint_of, side_of
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.splits import Split, split
@@ -99,21 +97,7 @@ class SearchData:
 
     def fingerprint(self) -> str:
         """The same for the same ratings, times and features, whatever file they came from."""
-        ratings = self.ratings
-        about: list[Any] = [type(ratings).__name__, ratings.scale]
-        arrays: list[npt.NDArray[Any]] = [
-            ratings.users.keys(),
-            ratings.items.keys(),
-            ratings.user_index,
-            ratings.item_index,
-            ratings.values,
-        ]
-        arrays += [] if ratings.times is None else [ratings.times]
-        for features in (self.users, self.items):
-            if features is not None:
-                about.append(features.card())
-                arrays += [features.ids.keys(), *features.arrays().values()]
-        return fingerprint(json.dumps(about), arrays)
+        return fingerprint_of(self.ratings, self.users, self.items)
 
 
 def _differ(values: npt.NDArray[Any]) -> bool:

@@ -10,12 +10,12 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.data.described import SideFeatures
+from cofill.data.sparse import known_arrays, known_from
 from cofill.models.cfn import predictor as predicting
 from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.predictor import CFNPredictor
 from cofill.models.cfn.scaling import Matrix
-from cofill.models.observed import known_arrays, known_from
 from cofill.models.predictor import Given, Predictor
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (

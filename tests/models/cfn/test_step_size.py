@@ -16,11 +16,10 @@ from cofill.config import CFNSettings, Orientation
 from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
-from cofill.data.sparse import SparseRows
+from cofill.data.sparse import KnownRatings, SparseRows
 from cofill.models.baselines.autorec import AutoRec
 from cofill.models.cfn.fit import FitResult, fit_matrix, rate_factor, rate_of_epoch, validation_entries
 from cofill.models.cfn.scaling import Matrix, ScaledRows, Scaling, hold_out
-from cofill.models.observed import KnownRatings
 from cofill.models.recommender import Recommender
 from cofill.models.rng import Portion
 from cofill.progress import Step

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
@@ -81,8 +82,6 @@ class Events:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write `user,item,event,time` as CSV. Ids start at 1, as those of the ratings do."""
-        import polars as pl
-
         from cofill.data.table import write_frame
 
         names = pl.Series(NAMES).gather(self.events.astype(np.int64))
@@ -115,8 +114,6 @@ class World:
 
         `events` adds events.csv: what the same people view and buy, drawn from the same truth.
         """
-        import polars as pl
-
         from cofill.data.table import write_frame
 
         target = Path(folder)

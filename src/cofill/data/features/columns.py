@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.errors import DataError, quoted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _Answer = TypeVar("_Answer")
 
@@ -125,13 +123,11 @@ class ReadableColumn(NamedTuple):
 
     kind: str
     """What the cells can be filtered as, which may be another kind than what was learned: bare years are numbers."""
-    cells: "pl.Series"
+    cells: pl.Series
     """Of one of the types that the kind names."""
 
     def taken(self, rows: npt.NDArray[np.integer[Any]]) -> "ReadableColumn":
         """The cells of some rows, in that order; null for -1."""
-        import polars as pl
-
         wanted = pl.Series(rows.astype(np.int64))
         return self._replace(cells=self.cells.gather(wanted.set(wanted < 0, None)))
 

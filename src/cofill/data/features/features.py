@@ -5,10 +5,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cofill.arrays import Floats
 from cofill.data.features import lists
@@ -19,9 +20,6 @@ from cofill.data.frames import InFrames
 from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, Place, quoted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LISTED = 10
 
@@ -136,10 +134,8 @@ class Features(InFrames):
         columns = "1 column" if self.width == 1 else f"{self.width} columns"
         return f"Features({len(self.ids)} ids, {columns}{': ' if shown else ''}{shown})"
 
-    def to_polars(self) -> "pl.DataFrame":
+    def to_polars(self) -> pl.DataFrame:
         """The ids in a column id, and the features as numbers, a column for each of `names`."""
-        import polars as pl
-
         return pl.DataFrame([self.ids.column().alias("id"), *map(pl.Series, self.names, self.values.T)])
 
     def aligned(self, ids: Vocabulary) -> Floats:
@@ -297,14 +293,12 @@ class Features(InFrames):
             arrays |= {f"{position}.{key}": array for key, array in source.arrays().items()}
         return arrays
 
-    def words(self) -> "pl.DataFrame":
+    def words(self) -> pl.DataFrame:
         """A frame of the ids and of `readable`, with columns named kind:name."""
-        import polars as pl
-
         ids = self.ids.column().alias("id")
         return pl.DataFrame([ids, *(cells.alias(f"{kind}:{name}") for name, (kind, cells) in self.readable.items())])
 
-    def with_words(self, frame: "pl.DataFrame") -> "Features":
+    def with_words(self, frame: pl.DataFrame) -> "Features":
         """The same features with what `words` says of their ids, in the same order."""
         columns = {}
         for series in frame.iter_columns():
@@ -448,7 +442,9 @@ def _refuse_clash(names: Sequence[str], label: str) -> None:
 def _restored_source(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Source:
     if card["kind"] not in lists.source_kinds():
         raise ValueError(f"features: there is no source of kind {card['kind']!r}")
-    return Source.restored(card, [lists.restored(column) for column in card["columns"]], arrays)
+    return Source.restored(
+        card, [lists.kind_called(column["kind"]).model_validate(column) for column in card["columns"]], arrays
+    )
 
 
 def _loosely(name: str) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from cofill.arrays import Bools, Doubles, Floats, Longs
@@ -19,7 +20,6 @@ from cofill.data.vocabulary import Id
 from cofill.errors import quoted
 
 if TYPE_CHECKING:
-    import polars as pl
     from scipy.sparse import csr_array
 
     Matrix = csr_array[Any, tuple[int, int]]
@@ -54,12 +54,16 @@ class Kind(BaseModel):
     """What belongs into a cell, for an error message."""
     one: ClassVar[str] = ""
     """What a condition of a filter names, where that is not a whole cell."""
+    types: ClassVar[tuple[Any, ...]] = ()
+    """The polars types that cells in words may have; none if there are no such cells."""
     in_tables: ClassVar[bool] = True
     """Whether the column of a table can be of this kind."""
     used: ClassVar[bool] = True
     """Whether a model learns from it."""
     ordered: ClassVar[bool] = False
     """Whether a filter can have bounds."""
+    summarised: ClassVar[bool] = True
+    """Whether its values can be listed, or have an order."""
     searched: ClassVar[bool] = False
     """Whether a filter looks into the cells, instead of naming a value that they have or not."""
 
@@ -116,12 +120,9 @@ class Kind(BaseModel):
 
     def encoded(self, of: Cells) -> Floats:
         """(height, len(names)): the numbers of this column's cells; zeros where one is missing."""
-        column = of.columns[self.name]
-        table = np.zeros((len(column.distinct) + 1, len(self.names)))
         parsed = of.parsed(self.name, self.numbers)
-        if parsed:
-            table[:-1] = parsed
-        encoded: Floats = table[column.codes].astype(np.float32)  # -1, which is missing, takes the last row
+        table = np.array([*parsed, np.zeros(len(self.names))], np.float32)
+        encoded: Floats = table[of.columns[self.name].codes]  # -1, which is missing, takes the last row
         return encoded
 
     def card(self) -> dict[str, Any]:
@@ -132,12 +133,10 @@ class Kind(BaseModel):
 
     def words(self, of: Cells) -> ReadableColumn | None:
         """The cells of this column in readable form; None if there is no such form."""
-        import polars as pl
-
-        if not self.types():
+        if not self.types:
             return None
         found = of.parsed(self.name, self.in_words)
-        return ReadableColumn(self.called, pl.Series(found, dtype=self.types()[0])).taken(of.columns[self.name].codes)
+        return ReadableColumn(self.called, pl.Series(found, dtype=self.types[0])).taken(of.columns[self.name].codes)
 
     def in_words(self, value: Any) -> Any:
         """One cell in readable form, of kinds that have `types`; None if it is as good as missing."""
@@ -159,97 +158,86 @@ class Kind(BaseModel):
     # To filter cells in words.
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        """The polars types that cells in words may have; none if there are no such cells."""
-        return ()
+    def condition(cls, value: Any) -> Any:
+        """What a value of a condition means; None or Mismatch if it does not fit the kind."""
+        return None
 
     @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        """(n,): which cells equal a value, null where missing; Mismatch if `value` does not fit the kind."""
-        raise cls.misfit(value)
+    def wanted(cls, value: Any) -> Any:
+        """As `condition`; Mismatch if the value does not fit."""
+        value = legible(value.strip()) if isinstance(value, str) else value
+        try:
+            found = cls.condition(value)
+        except Mismatch:
+            found = None
+        if found is None:
+            raise cls._misfit(value)
+        return found
+
+    @classmethod
+    def equal(cls, cells: pl.Series, value: Any) -> pl.Series:
+        """(n,): which cells equal the value of a condition, null where missing."""
+        wanted = cls.wanted(value)
+        return cells.list.contains(wanted) if isinstance(cells.dtype, pl.List) else cells == wanted
 
     @classmethod
     def bounds(cls, value: Any) -> tuple[Any, Any]:
         """The least and the greatest cell that a value stands for, of kinds that are `ordered`."""
-        raise cls.misfit(value)
+        return cls.wanted(value), cls.wanted(value)
 
     @classmethod
-    def summed_up(cls, cells: "pl.Series") -> Summary:
+    def summed_up(cls, cells: pl.Series) -> Summary:
         """A summary of the cells (n,), none of which is null."""
+        if not cls.summarised:
+            return Summary()
         if cls.ordered:
             return Summary(low=cells.min(), high=cells.max())
-        found = cells.alias("value").value_counts(name="count")
+        found = _single(cells).alias("value").value_counts(name="count")
         counted = sorted(found.iter_rows(), key=lambda row: (-row[1], row[0]))
         return Summary(tuple(counted[:MOST_VALUES]))
 
     @classmethod
-    def shown(cls, cell: Any) -> Any:
-        """One cell in words that is not missing, as Python has it."""
-        return cell
-
-    @classmethod
-    def converted(cls, cells: "pl.Series") -> "pl.Series":
+    def converted(cls, cells: pl.Series) -> pl.Series:
         """Cells in words of the same column that were found to be of another kind, as cells of this kind."""
         return cells
 
     @classmethod
-    def met(cls, cells: "pl.Series", condition: object) -> Bools:
+    def met(cls, cells: pl.Series, condition: object) -> Bools:
         """(n,): which cells meet a condition: a value, a list of values, or bounds; Mismatch if it does not fit."""
         if isinstance(condition, Mapping):
-            return cls._within(cells, condition)
-        wanted = condition if isinstance(condition, (list, tuple, set, frozenset)) else [condition]
+            low, high = cls._ends(condition)
+            above = cells.is_not_null() if low is None else cells >= low
+            return _filled(above if high is None else above & (cells <= high))
         met = np.zeros(len(cells), np.bool_)
-        for value in wanted:
-            met |= _filled(cls.equal(cells, legible(value.strip()) if isinstance(value, str) else value))
+        for value in condition if isinstance(condition, (list, tuple, set, frozenset)) else [condition]:
+            met |= _filled(cls.equal(cells, value))
         return met
 
     @classmethod
-    def names_of(cls, cells: "pl.Series") -> list[str]:
-        """Every value that a condition could name, of kinds whose values can be listed."""
-        return sorted(map(str, cells.drop_nulls().unique().to_list()))
-
-    @classmethod
-    def instead(cls, cells: "pl.Series", value: object) -> str:
-        """What to say to somebody who wants a value that no cell has: the nearest that there is."""
-        there = cells.drop_nulls()
+    def instead(cls, cells: pl.Series, value: object) -> str:
+        """What to say about a value that no cell has: the nearest that there is."""
+        there = _single(cells.drop_nulls()).unique()
         if not len(there):
             return "nothing is known of any item there"
         if not cls.ordered:
-            return _nearest_name(str(value), cls.names_of(cells))
-        wanted = cls.bounds(legible(value.strip()) if isinstance(value, str) else value)[0]
-        return f"the nearest is {min(there.unique().sort().to_list(), key=lambda there_is: abs(there_is - wanted))}"
+            return _nearest_name(str(value), sorted(map(str, there.to_list())))
+        wanted = cls.bounds(value)[0]
+        return f"the nearest is {min(there.sort().to_list(), key=lambda there_is: abs(there_is - wanted))}"
 
     @classmethod
-    def _within(cls, cells: "pl.Series", bounds: Mapping[Any, object]) -> Bools:
+    def _ends(cls, bounds: Mapping[Any, object]) -> tuple[Any, Any]:
+        """The least and the greatest cell within bounds; None for one that is open."""
         given = {key: bound for key, bound in bounds.items() if bound is not None}
         if not cls.ordered or not given or not bounds.keys() <= {"min", "max"}:
-            raise cls.misfit(dict(bounds))
-        met = np.ones(len(cells), np.bool_)
-        low: Any = None
-        if "min" in given:
-            low = cls.bounds(given["min"])[0]
-            met &= _filled(cells >= low)
-        if "max" in given:
-            high = cls.bounds(given["max"])[1]
-            if low is not None and low > high:
-                raise Mismatch(f"the min {quoted(given['min'])} is above the max {quoted(given['max'])}", "swap them")
-            met &= _filled(cells <= high)
-        return met
+            raise cls._misfit(dict(bounds))
+        low = cls.bounds(given["min"])[0] if "min" in given else None
+        high = cls.bounds(given["max"])[1] if "max" in given else None
+        if low is not None and high is not None and low > high:
+            raise Mismatch(f"the min {quoted(given['min'])} is above the max {quoted(given['max'])}", "swap them")
+        return low, high
 
     @classmethod
-    def wanted(cls, parse: Callable[[Any], Any], value: object) -> Any:
-        """The value of a condition as `parse` reads it; a value that means missing is refused."""
-        try:
-            found = parse(value)
-        except Mismatch:
-            found = None
-        if found is None:
-            raise cls.misfit(value)
-        return found
-
-    @classmethod
-    def misfit(cls, value: object) -> Mismatch:
-        """The error about a condition that does not fit."""
+    def _misfit(cls, value: object) -> Mismatch:
         takes = ", a list of values, or {'min': ..., 'max': ...}" if cls.ordered else " or a list of values"
         return Mismatch(
             f"found {quoted(value)} where {cls.one or cls.holds} belongs",
@@ -259,9 +247,7 @@ class Kind(BaseModel):
 
 def _nearest_name(wanted: str, names: Sequence[str]) -> str:
     """The name that is most like another, whether in upper or in lower case; the first of all if none is."""
-    folded: dict[str, str] = {}
-    for name in names:
-        folded.setdefault(name.casefold(), name)
+    folded = {name.casefold(): name for name in reversed(names)}
     near = difflib.get_close_matches(wanted.strip().casefold(), folded, 1)
     if near:
         return f"did you mean {quoted(folded[near[0]])}?"
@@ -269,7 +255,12 @@ def _nearest_name(wanted: str, names: Sequence[str]) -> str:
     return f"there are {', '.join(map(quoted, names[:LISTED]))}{more}"
 
 
-def _filled(met: "pl.Series") -> Bools:
+def _single(cells: pl.Series) -> pl.Series:
+    """Each value by itself of cells that hold several."""
+    return cells.list.explode().drop_nulls() if isinstance(cells.dtype, pl.List) else cells
+
+
+def _filled(met: pl.Series) -> Bools:
     return met.fill_null(value=False).to_numpy().astype(np.bool_)
 
 

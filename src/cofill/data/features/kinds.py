@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
+import polars as pl
 from pydantic import Field, FiniteFloat, StrictStr
 
 from cofill.arrays import Doubles, Floats, Longs
@@ -31,13 +32,11 @@ from cofill.data.features.columns import (
     legible,
     misplaced,
 )
-from cofill.data.features.kind import CLIP, LISTED, Kind, Learn, Summary, TermKind, TermNames, unit_rows
+from cofill.data.features.kind import CLIP, LISTED, Kind, Learn, TermKind, TermNames, unit_rows
 from cofill.data.vocabulary import INT64
-from cofill.errors import quoted
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from cofill.data.features.kind import Matrix
 
 # Numbers
@@ -96,9 +95,12 @@ class Standardised(Kind):
     @classmethod
     def measured(cls, name: str, of: Cells, parse: Callable[[Any], float | None], slips: bool) -> dict[str, Any]:
         """Learn a column. `slips`: its kind was detected, not given, so some cells may fail to parse."""
-        read = _with_advice(parse, name) if slips else parse
-        parsed = np.array([np.nan if found is None else found for found in of.parsed(name, read)] + [np.nan])
-        numbers = parsed[of.columns[name].codes]
+        try:
+            found = of.parsed(name, parse)
+        except DataError as slip:
+            told = f", or pass columns={{{name!r}: 'category'}} if these are categories" if slips else ""
+            raise DataError(slip.found, slip.remedy + told, where=slip.where) from slip
+        numbers = np.array([*(np.nan if one is None else one for one in found), np.nan])[of.columns[name].codes]
         there = np.sort(numbers[~np.isnan(numbers)])
         mean, spread = standard(there)
         about = cls.seen(name, of) | {"missing": int(np.isnan(numbers).sum()), "mean": mean, "spread": spread}
@@ -112,6 +114,7 @@ class Number(Standardised):
 
     called: ClassVar[str] = "number"
     holds: ClassVar[str] = "a number"
+    types: ClassVar[tuple[Any, ...]] = (pl.Int64, pl.Float64)
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
@@ -131,27 +134,13 @@ class Number(Standardised):
         return self.example if is_number(self.example) else usual
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return pl.Int64, pl.Float64
-
-    @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        met: pl.Series = cells == cls.bounds(value)[0]
-        return met
+    def condition(cls, value: Any) -> int | float | None:
+        number = written_number(value)
+        return number if number is None or INT64.min <= number <= INT64.max else float(number)
 
     @classmethod
-    def bounds(cls, value: Any) -> tuple[Any, Any]:
-        number: int | float = cls.wanted(written_number, value)
-        number = number if INT64.min <= number <= INT64.max else float(number)
-        return number, number
-
-    @classmethod
-    def converted(cls, cells: "pl.Series") -> "pl.Series":
+    def converted(cls, cells: pl.Series) -> pl.Series:
         """Days as the bare years that stand beside them."""
-        import polars as pl
-
         return cells.dt.year().cast(pl.Int64) if cells.dtype == pl.Date else cells
 
 
@@ -164,17 +153,6 @@ def standard(numbers: Doubles) -> tuple[float, float]:
     return float(scaled.mean()) * unit, float(scaled.std()) * unit
 
 
-def _with_advice(parse: Callable[[Any], float | None], name: str) -> Callable[[Any], float | None]:
-    def read_or_advise(value: Any) -> float | None:
-        try:
-            return parse(value)
-        except Mismatch as slip:
-            told = f", or pass columns={{{name!r}: 'category'}} if these are categories"
-            raise Mismatch(str(slip), slip.remedy + told) from slip
-
-    return read_or_advise
-
-
 def all_numbers(column: Coded) -> bool:
     """Whether all cells are numbers, or NA."""
     return column.all_read(parse_number)
@@ -183,8 +161,14 @@ def all_numbers(column: Coded) -> bool:
 def are_mostly_numbers(name: str, column: Coded) -> bool:
     """Whether nearly all cells are numbers, and the others are no codes with letters."""
     numbers, others = column.once(numbers_and_others)
-    both = numbers.total() + others.total()
-    return numbers.total() >= MOST * both and not _are_codes(name, numbers, others)
+    if not numbers or numbers.total() < MOST * (numbers.total() + others.total()) or NAMES_AN_ID.search(name):
+        return False
+    both = numbers + others
+    return not (  # ids of another catalogue, of which some have letters, such as the ISBN 074322678X
+        len(both) >= 0.8 * both.total()
+        and all(float(value).is_integer() for value in numbers)
+        and any(isinstance(value, str) and value.isalnum() and not value.isalpha() for value in others)
+    )
 
 
 def numbers_and_others(column: Coded) -> tuple[Counter[Any], Counter[Any]]:
@@ -198,18 +182,6 @@ def numbers_and_others(column: Coded) -> tuple[Counter[Any], Counter[Any]]:
         except Mismatch:
             others[value] += count
     return numbers, others
-
-
-def _are_codes(name: str, numbers: Counter[Any], others: Counter[Any]) -> bool:
-    """Whether cells are ids of another catalogue, of which some have letters, such as the ISBN 074322678X."""
-    if not numbers or NAMES_AN_ID.search(name):
-        return True
-    both = numbers + others
-    return (
-        len(both) >= 0.8 * both.total()
-        and all(float(value).is_integer() for value in numbers)
-        and any(isinstance(value, str) and value.isalnum() and not value.isalpha() for value in others)
-    )
 
 
 def are_foreign_ids(name: str, column: Coded) -> bool:
@@ -235,15 +207,11 @@ def written_number(value: object) -> float | int | None:
 
 def numbers_in_words(found: Sequence[float | int | None], column: Coded) -> ReadableColumn:
     """The numbers of the different cells of a column; integers if all of them are whole."""
-    import polars as pl
-
-    whole = all(
-        number is None or (float(number).is_integer() and INT64.min <= int(number) <= INT64.max) for number in found
-    )
+    there = [number for number in found if number is not None]
+    whole = all(float(number).is_integer() and INT64.min <= int(number) <= INT64.max for number in there)
     make: Callable[[Any], int | float] = int if whole else float
     numbers = [None if number is None else make(number) for number in found]
-    cells = pl.Series(numbers, dtype=pl.Int64 if whole else pl.Float64)
-    return ReadableColumn(Number.called, cells).taken(column.codes)
+    return ReadableColumn(Number.called, pl.Series(numbers, dtype=Number.types[not whole])).taken(column.codes)
 
 
 # Categories
@@ -277,6 +245,10 @@ class Choices(TermKind):
         """What is learned of a column with these categories; the terms are yet to be chosen if there are many."""
         about = cls.seen(name, of) | {"distinct": len(choices), "separator": separator}
         return cls(**about, terms=()) if len(choices) > reduce_to else cls(**about, choices=tuple(sorted(choices)))
+
+    @classmethod
+    def condition(cls, value: Any) -> str:
+        return parse_category(value)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -317,6 +289,7 @@ class Category(Choices):
 
     called: ClassVar[str] = "category"
     holds: ClassVar[str] = "one category"
+    types: ClassVar[tuple[Any, ...]] = (pl.String,)
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
@@ -337,18 +310,7 @@ class Category(Choices):
         return legible(parse_category(value))
 
     def suggested(self) -> str | None:
-        return next((name for name in map(str, self.choices or self.terms or ()) if name.isprintable()), None)
-
-    @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return (pl.String,)
-
-    @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        met: pl.Series = cells == cls.wanted(parse_category, value)
-        return met
+        return next((name for name in self.suggestions if name.isprintable()), None)
 
 
 # Flags
@@ -372,12 +334,13 @@ class Flag(Kind):
 
     called: ClassVar[str] = "flag"
     holds: ClassVar[str] = "yes or no"
+    types: ClassVar[tuple[Any, ...]] = (pl.Boolean,)
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
         found: set[str] = set()
         for value in column.distinct:
-            found.add(_plain_or_none(value))
+            found.add(_plain(value) if is_read(_plain, value) else "")
             if len(found) > 2:
                 return None
         return cls.learn if found in PAIRS else None
@@ -395,32 +358,19 @@ class Flag(Kind):
         return np.array([parse_flag(value) or 0.0])
 
     def in_words(self, value: Any) -> bool | None:
-        flag = parse_flag(value)
-        return None if flag is None else bool(flag)
+        return self.condition(value)
 
     def suggested(self) -> str:
         return "yes"
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return (pl.Boolean,)
-
-    @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        return cells == bool(cls.wanted(parse_flag, value))
+    def condition(cls, value: Any) -> bool | None:
+        flag = parse_flag(value)
+        return None if flag is None else bool(flag)
 
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, (bool, str)) else parse_category(value)
-
-
-def _plain_or_none(value: object) -> str:
-    try:
-        return _plain(value)
-    except Mismatch:
-        return ""
 
 
 # Several categories a cell
@@ -447,6 +397,7 @@ class Several(Choices):
     called: ClassVar[str] = "several"
     holds: ClassVar[str] = "categories"
     one: ClassVar[str] = Category.holds
+    types: ClassVar[tuple[Any, ...]] = (pl.List(pl.String),)
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
@@ -477,41 +428,17 @@ class Several(Choices):
         return f"{self.holds} with {self.separator!r} between them"
 
     def suggested(self) -> str | None:
-        return suggested_part(self.choices or self.terms or (), self.separator)
-
-    @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return (pl.List(pl.String),)
-
-    @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        return cells.list.contains(cls.wanted(parse_category, value))
-
-    @classmethod
-    def summed_up(cls, cells: "pl.Series") -> Summary:
-        return super().summed_up(cells.list.explode().drop_nulls())
-
-    @classmethod
-    def names_of(cls, cells: "pl.Series") -> list[str]:
-        return super().names_of(cells.list.explode())
-
-    @classmethod
-    def shown(cls, cell: Any) -> Any:
-        return cell.to_list()
+        return suggested_part(self.suggestions, self.separator)
 
 
 def lists_in_words(found: "list[list[str]]") -> ReadableColumn:
     """Lists of categories or tags; an empty one is missing."""
-    import polars as pl
-
-    return ReadableColumn(Several.called, pl.Series([each or None for each in found], dtype=pl.List(pl.String)))
+    return ReadableColumn(Several.called, pl.Series([each or None for each in found], dtype=Several.types[0]))
 
 
-def suggested_part(parts: tuple[Any, ...], separator: str) -> str | None:
+def suggested_part(parts: tuple[str, ...], separator: str) -> str | None:
     """One of those that can stand between separators."""
-    return next((part for part in map(str, parts) if part.isprintable() and separator not in part), None)
+    return next((part for part in parts if part.isprintable() and separator not in part), None)
 
 
 def _lists(column: Coded, separator: str) -> float:
@@ -539,19 +466,13 @@ LONGEST_TEXT = 500
 # Words in a cell, on average, from which on cells are texts.
 LONG_TEXT = 5.0
 WORD = re.compile(r"[^\W\d_]{2,}")
-STOP_WORDS = frozenset(
-    (
-        *("about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at"),
-        *("be", "because", "been", "before", "being", "but", "by", "can", "could", "did", "do"),
-        *("does", "for", "from", "had", "has", "have", "he", "her", "here", "him", "his"),
-        *("how", "if", "in", "into", "is", "it", "its", "just", "me", "more", "most"),
-        *("my", "no", "not", "of", "off", "on", "one", "only", "or", "other", "our"),
-        *("out", "over", "own", "she", "so", "some", "than", "that", "the", "their", "them"),
-        *("then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until"),
-        *("up", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who"),
-        *("whom", "why", "will", "with", "would", "you", "your"),
-    )
-)
+_MOST_USUAL = """
+about after all also am an and any are as at be because been before being but by can could did do does for from
+had has have he her here him his how if in into is it its just me more most my no not of off on one only or
+other our out over own she so some than that the their them then there these they this those through to too
+under until up very was we were what when where which while who whom why will with would you your
+"""
+STOP_WORDS = frozenset(_MOST_USUAL.split())
 
 
 def parse_text(value: object) -> str:
@@ -566,7 +487,9 @@ class Text(TermKind):
 
     called: ClassVar[str] = "text"
     holds: ClassVar[str] = "a text"
+    types: ClassVar[tuple[Any, ...]] = (pl.String,)
     searched: ClassVar[bool] = True
+    summarised: ClassVar[bool] = False
 
     terms: TermNames
 
@@ -583,10 +506,9 @@ class Text(TermKind):
         return cls(**cls.seen(name, of), terms=())
 
     def counted(self, value: Any) -> dict[Any, float]:
-        counts: dict[Any, float] = {}
-        for word in _words(parse_text(value)):
-            counts[word] = counts.get(word, 0.0) + 1.0
-        return counts
+        """The words in lower case, in order: two letters or more, without those that every text has."""
+        words = Counter(word for word in WORD.findall(parse_text(value).lower()) if word not in STOP_WORDS)
+        return {word: float(count) for word, count in words.items()}
 
     def weights(self, found_in: Longs, filled: int) -> Floats:
         """The inverse document frequency; 1 for a word that all texts have."""
@@ -601,26 +523,13 @@ class Text(TermKind):
         return legible(str(value)[:LONGEST_TEXT])
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return (pl.String,)
+    def condition(cls, value: Any) -> str | None:
+        return parse_text(value).lower() or None
 
     @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
+    def equal(cls, cells: pl.Series, value: Any) -> pl.Series:
         """Which texts contain `value`, in upper or in lower case."""
-        if not isinstance(value, str) or not value:
-            raise cls.misfit(value)
-        return cells.str.to_lowercase().str.contains(value.lower(), literal=True)
-
-    @classmethod
-    def summed_up(cls, cells: "pl.Series") -> Summary:
-        return Summary()
-
-
-def _words(text: str) -> list[str]:
-    """The words of `text` in lower case, in order: two letters or more, without those that every text has."""
-    return [word for word in WORD.findall(text.lower()) if word not in STOP_WORDS]
+        return cells.str.to_lowercase().str.contains(cls.wanted(value), literal=True)
 
 
 # Dates
@@ -633,6 +542,7 @@ SPEAKS_OF_TIME = re.compile(r"year|date|released?|born|birth", re.IGNORECASE)
 HALF = 0.5
 # Of a day that was written as a decimal year.
 ROUNDING = 1e-3
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 def parse_year(value: object, lenient: bool = False) -> float | None:
@@ -667,6 +577,7 @@ class Date(Standardised):
 
     called: ClassVar[str] = "date"
     holds: ClassVar[str] = "a year or a date"
+    types: ClassVar[tuple[Any, ...]] = (pl.Date,)
 
     lenient: bool = False
     """The cells are titles, and those without a year are unknown."""
@@ -675,7 +586,7 @@ class Date(Standardised):
     def fits(cls, name: str, column: Coded) -> Learn | None:
         if column.once(all_numbers):
             return cls.learn if _are_years(name, column.distinct) else None
-        if all(_is_date(value) for value in column.distinct):
+        if all(isinstance(value, (date, str)) and is_read(parse_year, value) for value in column.distinct):
             return partial(cls.learn, lenient=all(map(_ends_in_year, column.distinct)))
         if SPEAKS_OF_TIME.search(name) and are_mostly_numbers(name, column):
             numbers, _ = column.once(numbers_and_others)
@@ -697,16 +608,14 @@ class Date(Standardised):
 
     def words(self, of: Cells) -> ReadableColumn:
         """Days, or numbers if there are bare years only; titles are texts."""
-        import polars as pl
-
+        column = of.columns[self.name]
         if self.lenient:
             texts = of.parsed(self.name, lambda value: legible(str(value)[:LONGEST_TEXT]))
-            return ReadableColumn(Text.called, pl.Series(texts, dtype=pl.String)).taken(of.columns[self.name].codes)
-        column, found = of.columns[self.name], of.parsed(self.name, parse_moment)
+            return ReadableColumn(Text.called, pl.Series(texts, dtype=pl.String)).taken(column.codes)
+        found = of.parsed(self.name, parse_moment)
         if not any(isinstance(moment, date) for moment in found):
             return numbers_in_words(found, column)
-        days = [None if moment is None else _day_of(moment) for moment in found]
-        return ReadableColumn(self.called, pl.Series(days, dtype=pl.Date)).taken(column.codes)
+        return ReadableColumn(self.called, _days(found)).taken(column.codes)
 
     def also_in_words(self, of: Cells) -> dict[str, ReadableColumn]:
         """The years that titles end in."""
@@ -722,32 +631,25 @@ class Date(Standardised):
         return None if self.lenient else str(round(self.mean))
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return (pl.Date,)
+    def condition(cls, value: Any) -> float | date | None:
+        return parse_moment(value)
 
     @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
+    def equal(cls, cells: pl.Series, value: Any) -> pl.Series:
         return cells.is_between(*cls.bounds(value))
 
     @classmethod
     def bounds(cls, value: Any) -> tuple[Any, Any]:
         """The first and the last day that a date or a year stands for."""
-        moment = cls.wanted(parse_moment, value)
+        moment = cls.wanted(value)
         if isinstance(moment, float) and moment.is_integer():
             return date(int(moment), 1, 1), date(int(moment), 12, 31)
-        day = _day_of(moment)
-        return day, day
+        return _day_of(moment), _day_of(moment)
 
     @classmethod
-    def converted(cls, cells: "pl.Series") -> "pl.Series":
+    def converted(cls, cells: pl.Series) -> pl.Series:
         """Bare years as the first of their days."""
-        import polars as pl
-
-        if cells.dtype == pl.Date:
-            return cells
-        return pl.Series([None if year is None else _day_of(float(year)) for year in cells], dtype=pl.Date)
+        return cells if cells.dtype == pl.Date else _days(cells.cast(pl.Float64).to_list())
 
 
 def _written_moment(text: str, lenient: bool) -> float | date | None:
@@ -770,13 +672,16 @@ def _written_moment(text: str, lenient: bool) -> float | date | None:
 
 def _day_month_year(text: str) -> date:
     """A date such as 01-Jan-1995, in English whatever the locale."""
-    months = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
     day, month, in_year = text.split("-")
-    return date(int(in_year), months.index(month.lower()) + 1, int(day))
+    return date(int(in_year), MONTHS.index(month.lower()) + 1, int(day))
 
 
 def _days_of(year: int) -> int:
     return 366 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 365
+
+
+def _days(moments: Iterable[float | date | None]) -> pl.Series:
+    return pl.Series([None if moment is None else _day_of(moment) for moment in moments], dtype=pl.Date)
 
 
 def _day_of(moment: float | date) -> date:
@@ -795,10 +700,6 @@ def _are_years(name: str, values: Iterable[Any]) -> bool:
     return all(number.is_integer() and USUAL_YEARS[0] <= number <= USUAL_YEARS[1] for number in found)
 
 
-def _is_date(value: object) -> bool:
-    return isinstance(value, date) or (isinstance(value, str) and is_read(parse_year, value))
-
-
 def _ends_in_year(value: object) -> bool:
     return isinstance(value, str) and YEAR_AT_END.search(value) is not None
 
@@ -806,52 +707,31 @@ def _ends_in_year(value: object) -> bool:
 # Pictures, and what is skipped
 
 IMAGE_NAMES = frozenset({"image", "imageurl", "cover", "coverurl", "picture", "pictureurl", "poster", "posterurl"})
-IMAGE_BEGINNINGS = ("https://", "http://", "data:image/", "/")
-
-
-def parse_image(value: object) -> str:
-    """The address of a picture: on the web, on the server itself, or the picture itself (`data:image/...`)."""
-    if not isinstance(value, str) or not value.startswith(IMAGE_BEGINNINGS):
-        raise misplaced(value, "the address of a picture")
-    return value
+ADDRESSES = ("https://", "http://")
+IMAGE_BEGINNINGS = (*ADDRESSES, "data:image/", "/")
+NAMES_AN_ADDRESS = re.compile(r"zip|postal|postcode|phone|e-?mail|url$|link$", re.IGNORECASE)
 
 
 class Image(Kind):
-    """A picture of an item, such as a poster or a cover, by its address."""
+    """A picture of an item, such as a poster or a cover: on the web, on the server itself, or in the cell itself."""
 
     called: ClassVar[str] = "image"
     holds: ClassVar[str] = "the address of a picture"
+    types: ClassVar[tuple[Any, ...]] = (pl.String,)
     used: ClassVar[bool] = False
+    summarised: ClassVar[bool] = False
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
         named = normalised(name) in IMAGE_NAMES and bool(column.distinct)
-        return cls.learn if named and column.share(_is_image) >= MOST else None
+        return cls.learn if named and column.share(cls.condition) >= MOST else None
 
     def in_words(self, value: Any) -> str | None:
-        return legible(value) if _is_image(value) else None
+        return legible(value) if self.condition(value) else None
 
     @classmethod
-    def types(cls) -> tuple[Any, ...]:
-        import polars as pl
-
-        return (pl.String,)
-
-    @classmethod
-    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        met: pl.Series = cells == cls.wanted(parse_image, value)
-        return met
-
-    @classmethod
-    def summed_up(cls, cells: "pl.Series") -> Summary:
-        return Summary()
-
-
-def _is_image(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(IMAGE_BEGINNINGS)
-
-
-NAMES_AN_ADDRESS = re.compile(r"zip|postal|postcode|phone|e-?mail|url$|link$", re.IGNORECASE)
+    def condition(cls, value: Any) -> Any:
+        return value if isinstance(value, str) and value.startswith(IMAGE_BEGINNINGS) else None
 
 
 class Skip(Kind):
@@ -868,4 +748,4 @@ class Skip(Kind):
 
 
 def _is_address(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(("http://", "https://"))
+    return isinstance(value, str) and value.startswith(ADDRESSES)

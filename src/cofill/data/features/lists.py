@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,18 @@ from pydantic import Field, FiniteFloat
 from cofill.arrays import Doubles, Floats, Longs
 from cofill.data.cells import Origin
 from cofill.data.columns import ID_NAMES, USUAL_NAMES, listed, normalised, recognised
-from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, Weighted, legible, misplaced, shortened
+from cofill.data.features.columns import (
+    Cells,
+    Coded,
+    Mismatch,
+    ReadableColumn,
+    Weighted,
+    coded,
+    is_read,
+    legible,
+    misplaced,
+    shortened,
+)
 from cofill.data.features.kind import CLIP, Count, Kind, Learn, TermKind, TermNames
 from cofill.data.features.kinds import (
     Category,
@@ -43,7 +54,7 @@ if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
 
 About = Literal["user", "item"] | None
-"""Whose ids a source has; None if nobody has said so."""
+"""Whose ids a source has; None if that was not said."""
 
 
 class Fitted(NamedTuple):
@@ -54,6 +65,13 @@ class Fitted(NamedTuple):
     source: Source
     readable: Mapping[str, ReadableColumn] = MappingProxyType({})
     """What the columns say in words, in the order of the ids."""
+
+    def in_order(self, ids: Sequence[Id]) -> "Fitted":
+        """The same of the same ids in another order."""
+        place = {id: at for at, id in enumerate(self.ids)}
+        rows = np.array([place[id] for id in ids], np.int64)
+        ordered = {name: column.taken(rows) for name, column in self.readable.items()}
+        return Fitted(list(ids), self.values[rows], self.source, ordered)
 
 
 class Reading(NamedTuple):
@@ -72,7 +90,7 @@ class Reading(NamedTuple):
         """Where the ids of a table stand."""
         if self.id is not None:
             return raw.position(self.id, "id")
-        if raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names))):
+        if unnamed(raw):
             return 0
         plain = [normalised(name) for name in raw.names]
         if "id" in plain:
@@ -93,13 +111,15 @@ class Reading(NamedTuple):
         return found[0]
 
 
+def unnamed(raw: Table) -> bool:
+    """Whether neither the source nor the caller has names for the columns."""
+    return not raw.headed and raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names)))
+
+
 def no_id(raw: Table) -> DataError:
     """The error about a table whose id column cannot be found."""
-    return DataError(
-        f"no column is recognised as the id; found {listed(raw.names)}",
-        "say which with id=..., by name or position from 0",
-        where=raw.origin.name,
-    )
+    found = f"no column is recognised as the id; found {listed(raw.names)}"
+    return DataError(found, "say which with id=..., by name or position from 0", where=raw.origin.name)
 
 
 def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
@@ -120,7 +140,7 @@ class WholeSource(ABC):
     flag_help: ClassVar[str]
     """What such a file is, for the help of a flag; {side} is user or item."""
     taken: ClassVar[str] = ""
-    """What is said to somebody who wants a source that `takes` to be of another kind."""
+    """What is said to a caller who wants a source that `takes` to be of another kind."""
 
     @classmethod
     def takes(cls, source: Any, told: bool) -> bool:
@@ -143,6 +163,23 @@ class WholeSource(ABC):
         """Learn from a table."""
 
 
+def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[float], bool] = np.isfinite) -> Doubles:
+    """(n,): the numbers of a column; an error about the first cell that holds none, or an unusual one."""
+
+    def parse(cell: Any) -> float:
+        number = parse_number(cell) if is_read(parse_number, cell) else None
+        if number is None or not is_usual(number):
+            raise Mismatch(str(misplaced(cell, belongs)), "correct or remove it")
+        return number
+
+    column, name = coded(raw.columns[at]), raw.names[at]
+    parsed = Cells({name: column}, np.arange(raw.height), raw.error).parsed(name, parse)
+    if column.missing:
+        empty = f"the cell is empty where {belongs} belongs"
+        raise raw.error(int(np.argmin(column.codes)), name, empty, f"fill it in or remove the {raw.origin.unit}")
+    return np.array(parsed, np.float64)[column.codes]
+
+
 # Tags, and what lists of tags and lists of links have in common
 
 COUNT_NAMES = frozenset({"count", "counts", "weight", "n", "number", "frequency", "times", "relevance"})
@@ -151,18 +188,12 @@ TAG_NAMES = ("tag", "tags", "keyword", "term", "label", "word", "genre")
 MOST_TAGS = 50
 
 
-def parse_tags(value: object) -> dict[str, float]:
-    """Tags in lower case with their counts: funny|space, a list of tags, or a mapping of tags to counts."""
-    counts: dict[str, float] = {}
-    for term, count in parse_weighted(value, "tags: a list, a mapping of tags to counts, or 'a|b'"):
-        if not isinstance(term, str):
-            raise misplaced(term, "a tag, which is text,")
-        if count < 0:
-            raise misplaced(count, f"the count of the tag {term!r}, 0 or more,")
-        tag = term.strip().lower()
-        if tag and count:
-            counts[tag] = counts.get(tag, 0.0) + count
-    return counts
+class Roles(NamedTuple):
+    """Which column is which: the id, the tag or the other id, and the count or weight, if there is one."""
+
+    id: int
+    other: int
+    weight: int | None
 
 
 class Listed(TermKind, WholeSource):
@@ -171,6 +202,8 @@ class Listed(TermKind, WholeSource):
     in_tables: ClassVar[bool] = False
     weighs: ClassVar[str]
     """What the numbers in such a list are called."""
+    usual_weight: ClassVar[str]
+    """What is accepted as one of them."""
 
     terms: TermNames
 
@@ -183,7 +216,17 @@ class Listed(TermKind, WholeSource):
         return f"{self.holds} with '|' between them"
 
     def suggested(self) -> str | None:
-        return suggested_part(self.terms, "|")
+        return suggested_part(self.suggestions, "|")
+
+    @classmethod
+    def is_usual(cls, weight: float) -> bool:
+        """Whether a number can be a count or weight."""
+        return weight >= 0.0
+
+    @classmethod
+    def weights_in(cls, raw: Table, at: int | None) -> Doubles:
+        """(n,): the counts or weights of a list, or ones without them."""
+        return np.ones(raw.height) if at is None else numbers_in(raw, at, cls.usual_weight, cls.is_usual)
 
     @classmethod
     def fit_terms(
@@ -210,12 +253,76 @@ class Listed(TermKind, WholeSource):
         return Fitted(list(ids), values, source)
 
 
+def parse_weighted(value: object, belongs: str) -> list[tuple[object, float]]:
+    """The terms of a cell, each with its weight: a|b, a list, a mapping to weights, or one integer."""
+    if isinstance(value, Weighted):
+        weights = [(term, parse_number(weight)) for term, weight in value]
+        return [(term, weight) for term, weight in weights if weight is not None]
+    if isinstance(value, str):
+        return [(part, 1.0) for part in value.split("|") if part.strip()]
+    if isinstance(value, tuple):
+        return [(part, 1.0) for part in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [(value, 1.0)]
+    raise misplaced(value, belongs)
+
+
+def roles_by_position(
+    raw: Table, reading: Reading, known: dict[int, tuple[int, int, int | None]], layout: str
+) -> Roles:
+    """Which is which among columns without names, by how many there are."""
+    width = len(raw.names)
+    if width not in known:
+        found = f"{width} {'column' if width == 1 else 'columns'} without names"
+        raise DataError(found, f"pass {layout}", where=raw.origin.name)
+    roles = Roles(*known[width])
+    if reading.id is None:
+        return roles
+    id_at = raw.position(reading.id, "id")
+    if id_at not in (roles.other, roles.weight):
+        return roles._replace(id=id_at)
+    if width == 2:
+        return Roles(id_at, 1 - id_at, None)
+    found = f"id={reading.id!r}, but columns without names are {layout}"
+    raise DataError(found, "name them with names=...", where=raw.origin.name)
+
+
+def ascending(ids: Sequence[Any]) -> tuple[list[Any], list[Any], Longs]:
+    """The different ids as they appear, the same in ascending order, and the place of each (n,) in the latter."""
+    appearing, codes = _numbered(ids)
+    in_turn = sorted(appearing)
+    place = {id: at for at, id in enumerate(in_turn)}
+    return appearing, in_turn, np.array([place[id] for id in appearing], np.int64)[codes]
+
+
+def _numbered(values: Sequence[Any]) -> tuple[list[Any], Longs]:
+    """The different values as they appear, and the number of each (n,)."""
+    number_of: dict[Any, int] = {}
+    codes = np.fromiter((number_of.setdefault(value, len(number_of)) for value in values), np.int64, len(values))
+    return list(number_of), codes
+
+
+def parse_tags(value: object) -> dict[str, float]:
+    """Tags in lower case with their counts: funny|space, a list of tags, or a mapping of tags to counts."""
+    counts: dict[str, float] = {}
+    for term, count in parse_weighted(value, "tags: a list, a mapping of tags to counts, or 'a|b'"):
+        if not isinstance(term, str):
+            raise misplaced(term, "a tag, which is text,")
+        if count < 0:
+            raise misplaced(count, f"the count of the tag {term!r}, 0 or more,")
+        tag = term.strip().lower()
+        if tag and count:
+            counts[tag] = counts.get(tag, 0.0) + count
+    return counts
+
+
 class Tags(Listed):
     """Lines of id, tag[, count], or a sparse matrix of counts."""
 
     called: ClassVar[str] = "tags"
     holds: ClassVar[str] = "tags"
     weighs: ClassVar[str] = "counts"
+    usual_weight: ClassVar[str] = "a number from 0 on"
     flag_help: ClassVar[str] = "a list of {side}, tag[, count]"
     taken: ClassVar[str] = "a sparse matrix is read as tags; leave kind= out"
 
@@ -250,9 +357,8 @@ class Tags(Listed):
         ids, matrix = list(source[0]), source[1]
         order = Vocabulary(ids)
         if len(order) != matrix.shape[0]:
-            raise DataError(
-                f"the sparse matrix has {matrix.shape[0]} rows and {len(order)} ids", "give one id for each row"
-            )
+            found = f"the sparse matrix has {matrix.shape[0]} rows and {len(order)} ids"
+            raise DataError(found, "give one id for each row")
         entries = matrix.tocoo()
         values = np.asarray(entries.data, np.float64)
         if not np.isfinite(values).all() or (values < 0).any():
@@ -264,7 +370,7 @@ class Tags(Listed):
         place[[int(term) for term in terms]] = np.arange(len(terms))
         counts = counted_matrix(ranks[entries.row], place[entries.col], values, (len(known), len(terms)))
         name = reading.name or cls.called
-        return in_order(cls.fit_terms(name, known, terms, counts, reading.reduce_to, "the sparse matrix"), kept)
+        return cls.fit_terms(name, known, terms, counts, reading.reduce_to, "the sparse matrix").in_order(kept)
 
     @classmethod
     def recognised(cls, raw: Table) -> bool:
@@ -273,27 +379,34 @@ class Tags(Listed):
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         roles, name = _tag_roles(raw, reading), reading.name or cls.called
-        ids, tags = raw.ids(roles.id)[0], raw.columns[roles.other]
-        counts = weights_in(raw, roles.weight, "a number from 0 on", lambda count: count >= 0.0)
-        lists = next((row for row, tag in enumerate(tags) if isinstance(tag, (list, dict))), None)
-        if lists is not None:
-            raise raw.error(
-                *(lists, raw.names[roles.other], f"found {quoted(tags[lists])} where one tag belongs"),
-                "give each tag a row of its own, or read a column of lists with kind='table'",
-            )
-        appearing, codes = _numbered(tags)
-        cleaned = [_tag(raw, roles.other, tag) for tag in appearing]
+        ids, column = raw.ids(roles.id)[0], raw.names[roles.other]
+        counts = cls.weights_in(raw, roles.weight)
+        tags = coded(raw.columns[roles.other])
+        cells = Cells({column: tags}, np.arange(raw.height), raw.error)
+        cleaned = [*cells.parsed(column, _one_tag), ""]  # -1, which is missing, takes the last
         terms = sorted({tag for tag in cleaned if tag})
         if not terms:
-            column = quoted(raw.names[roles.other])
-            raise DataError(f"there is no tag in column {column}", "pass id, tag[, count]", where=raw.origin.name)
+            raise DataError(
+                f"there is no tag in column {quoted(column)}", "pass id, tag[, count]", where=raw.origin.name
+            )
         place = {tag: at for at, tag in enumerate(terms)}
-        places = np.array([place.get(tag, -1) for tag in cleaned], np.int64)[codes]
+        places = np.array([place.get(tag, -1) for tag in cleaned], np.int64)[tags.codes]
         there = places >= 0
         order, known, rows = ascending(ids)
         matrix = counted_matrix(rows[there], places[there], counts[there], (len(known), len(terms)))
         fitted = cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name)
-        return in_order(fitted._replace(readable={name: _most_counted(terms, matrix)}), order)
+        return fitted._replace(readable={name: _most_counted(terms, matrix)}).in_order(order)
+
+
+def _one_tag(value: object) -> str:
+    """A tag as it counts."""
+    if isinstance(value, (tuple, Weighted)):
+        remedy = "give each tag a row of its own, or read a column of lists with kind='table'"
+        raise Mismatch(f"found {quoted(list(value))} where one tag belongs", remedy)
+    if not isinstance(value, str):
+        remedy = "convert the column, or say which is which with id=..."
+        raise Mismatch(str(misplaced(value, "a tag, which is text,")), remedy)
+    return value.lower()
 
 
 def _most_counted(terms: Sequence[str], counts: "Matrix") -> ReadableColumn:
@@ -305,29 +418,9 @@ def _most_counted(terms: Sequence[str], counts: "Matrix") -> ReadableColumn:
     return lists_in_words(rows)
 
 
-def _tag(raw: Table, at: int, tag: object) -> str:
-    """A tag as it counts; empty if there is none."""
-    if tag is None:
-        return ""
-    if not isinstance(tag, str):
-        raise raw.error(
-            *(list(raw.columns[at]).index(tag), raw.names[at], str(misplaced(tag, "a tag, which is text,"))),
-            "convert the column, or say which is which with id=...",
-        )
-    return tag.strip().lower()
-
-
-class Roles(NamedTuple):
-    """Which column is which: the id, the tag or the other id, and the count or weight, if there is one."""
-
-    id: int
-    other: int
-    weight: int | None
-
-
 def _tag_roles(raw: Table, reading: Reading) -> Roles:
     width, about = len(raw.names), reading.about
-    if not raw.headed and raw.names[0] == "column 1":
+    if unnamed(raw):
         of_four = (0, 2, None) if about == "user" else (1, 2, None)
         layout = "id, tag[, count] or user, id, tag, time"
         return roles_by_position(raw, reading, {2: (0, 1, None), 3: (0, 1, 2), 4: of_four}, layout)
@@ -347,92 +440,9 @@ def _tag_roles(raw: Table, reading: Reading) -> Roles:
     left = [at for at in range(width) if at not in (id_at, count, *usual["user"], *usual["time"], *usual["item"])]
     called = [at for wanted in TAG_NAMES for at in left if plain[at] == wanted]
     if not called and len(left) != 1:
-        raise DataError(
-            f"cannot tell which column holds the tags; found {listed(raw.names)}",
-            "call it 'tag'",
-            where=raw.origin.name,
-        )
+        found = f"cannot tell which column holds the tags; found {listed(raw.names)}"
+        raise DataError(found, "call it 'tag'", where=raw.origin.name)
     return Roles(id_at, (called or left)[0], count)
-
-
-# What lists of tags and lists of links have in common.
-
-
-def parse_weighted(value: object, belongs: str) -> list[tuple[object, float]]:
-    """The terms of a cell, each with its weight: a|b, a list, a mapping to weights, or one integer."""
-    if isinstance(value, Weighted):
-        weights = [(term, parse_number(weight)) for term, weight in value]
-        return [(term, weight) for term, weight in weights if weight is not None]
-    if isinstance(value, str):
-        return [(part, 1.0) for part in value.split("|") if part.strip()]
-    if isinstance(value, tuple):
-        return [(part, 1.0) for part in value]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return [(value, 1.0)]
-    raise misplaced(value, belongs)
-
-
-def roles_by_position(
-    raw: Table, reading: Reading, known: dict[int, tuple[int, int, int | None]], layout: str
-) -> Roles:
-    """Which is which among columns without names, by how many there are."""
-    width = len(raw.names)
-    if width not in known:
-        raise DataError(
-            f"{width} {('column' if width == 1 else 'columns')} without names", f"pass {layout}", where=raw.origin.name
-        )
-    roles = Roles(*known[width])
-    if reading.id is None:
-        return roles
-    id_at = raw.position(reading.id, "id")
-    if id_at == roles.other or id_at == roles.weight:
-        if width == 2:
-            return Roles(id_at, 1 - id_at, None)
-        raise DataError(
-            f"id={reading.id!r}, but columns without names are {layout}",
-            "name them with names=...",
-            where=raw.origin.name,
-        )
-    return roles._replace(id=id_at)
-
-
-def weights_in(raw: Table, at: int | None, belongs: str, is_usual: Callable[[float], bool]) -> Doubles:
-    """(n,): the numbers of a column, or ones without one."""
-    if at is None:
-        return np.ones(raw.height)
-    found = np.empty(raw.height)
-    for row, cell in enumerate(raw.columns[at]):
-        try:
-            number = parse_number(cell.strip() if isinstance(cell, str) else cell)
-            if number is None or not is_usual(number):
-                raise misplaced(cell, belongs)
-        except Mismatch as problem:
-            raise raw.error(row, raw.names[at], str(problem), "correct or remove it") from problem
-        found[row] = number
-    return found
-
-
-def ascending(ids: Sequence[Any]) -> tuple[list[Any], list[Any], Longs]:
-    """The different ids as they appear, the same in ascending order, and the place of each (n,) in the latter."""
-    appearing, codes = _numbered(ids)
-    in_turn = sorted(appearing)
-    place = {id: at for at, id in enumerate(in_turn)}
-    return appearing, in_turn, np.array([place[id] for id in appearing], np.int64)[codes]
-
-
-def _numbered(values: Sequence[Any]) -> tuple[list[Any], Longs]:
-    """The different values as they appear, and the number of each (n,)."""
-    number_of: dict[Any, int] = {}
-    codes = np.fromiter((number_of.setdefault(value, len(number_of)) for value in values), np.int64, len(values))
-    return list(number_of), codes
-
-
-def in_order(fitted: Fitted, ids: Sequence[Id]) -> Fitted:
-    """The same of the same ids in another order."""
-    place = {id: at for at, id in enumerate(fitted.ids)}
-    rows = np.array([place[id] for id in ids], np.int64)
-    ordered = {name: column.taken(rows) for name, column in fitted.readable.items()}
-    return Fitted(list(ids), fitted.values[rows], fitted.source, ordered)
 
 
 # Links
@@ -446,8 +456,8 @@ def parse_links(value: object) -> dict[Id, float]:
     for term, weight in parse_weighted(value, "links: a list of ids, or a mapping of ids to weights"):
         if isinstance(term, bool) or not isinstance(term, (str, int)) or term == "":
             raise misplaced(term, "an id, which is a string or an integer,")
-        if not _is_usual_weight(weight):
-            raise misplaced(weight, "a weight of ordinary size")
+        if not Links.is_usual(weight):
+            raise misplaced(weight, Links.usual_weight)
         id = term.strip() if isinstance(term, str) else term
         weights[id] = weights.get(id, 0.0) + weight
     return weights
@@ -459,6 +469,7 @@ class Links(Listed):
     called: ClassVar[str] = "links"
     holds: ClassVar[str] = "ids"
     weighs: ClassVar[str] = "weights"
+    usual_weight: ClassVar[str] = "a weight of ordinary size"
     flag_help: ClassVar[str] = "a list of {side}, {side}[, weight]: who or what belongs together"
 
     def counted(self, value: Any) -> dict[Any, float]:
@@ -476,20 +487,25 @@ class Links(Listed):
         return counts
 
     @classmethod
+    def is_usual(cls, weight: float) -> bool:
+        """Whether sums and products with a weight stay within the range of floats."""
+        return weight == 0.0 or LEAST_WEIGHT <= abs(weight) <= MOST_WEIGHT
+
+    @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         roles, name = _link_roles(raw, reading), reading.name or cls.called
         begins, ends = raw.ids(roles.id, roles.other)
-        weights = weights_in(raw, roles.weight, "a weight of ordinary size", _is_usual_weight)
+        weights = cls.weights_in(raw, roles.weight)
         if reading.both_ways:
             begins, ends, weights = begins + ends, ends + begins, np.concatenate([weights, weights])
         order, known, rows = ascending(begins)
         _, terms, places = ascending(ends)
         matrix = counted_matrix(rows, places, weights, (len(known), len(terms)))
-        return in_order(cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name), order)
+        return cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name).in_order(order)
 
 
 def _link_roles(raw: Table, reading: Reading) -> Roles:
-    if not raw.headed and raw.names[0] == "column 1":
+    if unnamed(raw):
         return roles_by_position(raw, reading, {2: (0, 1, None), 3: (0, 1, 2)}, "id, id[, weight]")
     plain = [normalised(name) for name in raw.names]
     times = recognised(raw.names)["time"]
@@ -499,33 +515,12 @@ def _link_roles(raw: Table, reading: Reading) -> Roles:
         begin = raw.position(reading.id, "id")
         left = [begin, *(at for at in left if at != begin)]
     if len(left) != 2:
-        raise DataError(
-            f"links are id, id[, weight]; found {listed(raw.names)}",
-            "leave out the other columns",
-            where=raw.origin.name,
-        )
+        found = f"links are id, id[, weight]; found {listed(raw.names)}"
+        raise DataError(found, "leave out the other columns", where=raw.origin.name)
     return Roles(left[0], left[1], count)
 
 
-def _is_usual_weight(weight: float) -> bool:
-    """Whether sums and products with a weight stay within the range of floats."""
-    return weight == 0.0 or LEAST_WEIGHT <= abs(weight) <= MOST_WEIGHT
-
-
 # Vectors
-
-
-def parse_vector(value: object, length: int) -> Doubles:
-    """(length,): finite numbers."""
-    parts: Any = re.split(r"[|\s]+", value) if isinstance(value, str) else value
-    if not isinstance(parts, (tuple, list)) or isinstance(parts, Weighted):
-        raise misplaced(value, f"a vector of {length} numbers")
-    if len(parts) != length:
-        raise Mismatch(f"found {len(parts)} numbers where a vector of {length} belongs")
-    found = [parse_number(part) for part in parts]
-    if any(part is None or abs(part) > np.finfo(np.float32).max for part in found):
-        raise misplaced(value, f"a vector of {length} finite numbers")
-    return np.array(found, np.float64)
 
 
 class Vectors(Kind, WholeSource):
@@ -543,20 +538,27 @@ class Vectors(Kind, WholeSource):
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
-        return cls.learn if any(_is_vector(value) for value in column.distinct) else None
-
-    @classmethod
-    def learn(cls, name: str, of: Cells, reduce_to: int) -> Self:
         """The vectors in a table are refused: they have a source of their own."""
-        of.parsed(name, _refuse_vector)
-        return super().learn(name, of, reduce_to)
+        return _refused_vectors if any(map(_is_vector, column.distinct)) else None
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}[{position}]" for position in range(self.length))
 
     def numbers(self, value: Any) -> Doubles:
-        return np.clip(parse_vector(value, self.length) / (self.spread or 1.0), -CLIP, CLIP)
+        return np.clip(self._parsed(value) / (self.spread or 1.0), -CLIP, CLIP)
+
+    def _parsed(self, value: Any) -> Doubles:
+        """(length,): finite numbers."""
+        parts: Any = re.split(r"[|\s]+", value) if isinstance(value, str) else value
+        if not isinstance(parts, (tuple, list)) or isinstance(parts, Weighted):
+            raise misplaced(value, f"a vector of {self.length} numbers")
+        if len(parts) != self.length:
+            raise Mismatch(f"found {len(parts)} numbers where a vector of {self.length} belongs")
+        found = [parse_number(part) for part in parts]
+        if any(part is None or abs(part) > np.finfo(np.float32).max for part in found):
+            raise misplaced(value, f"a vector of {self.length} finite numbers")
+        return np.array(found, np.float64)
 
     @property
     def belongs(self) -> str:
@@ -572,18 +574,17 @@ class Vectors(Kind, WholeSource):
 
     @classmethod
     def fit(cls, source: Any, reading: Reading) -> Fitted:
-        name = reading.name or cls.called
+        name, label = reading.name or cls.called, "the vectors"
         if isinstance(source, Mapping):
-            return cls._fit_mapping(source, name)
+            if not source:
+                raise DataError("there are none", "pass at least one, such as {42: [0.1, 0.7]}", where=label)
+            return cls._fit_arrays(list(source), _stacked(list(source), list(source.values()), label), name, label)
         if not is_npy(source):
-            return cls._fit_arrays(list(source[0]), source[1], name, "the vectors")
+            return cls._fit_arrays(list(source[0]), source[1], name, label)
         path, ids = Path(source), reading.ids
         if ids is None:
-            raise DataError(
-                "a .npy file has no ids",
-                "pass ids=..., one for each row, or the path of a file of them",
-                where=str(path),
-            )
+            remedy = "pass ids=..., one for each row, or the path of a file of them"
+            raise DataError("a .npy file has no ids", remedy, where=str(path))
         array = _load_npy(path)
         if isinstance(ids, (str, os.PathLike)):
             raw = read_raw(ids, **reading.layout, least=1)
@@ -593,28 +594,13 @@ class Vectors(Kind, WholeSource):
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         """From a table with an id and either a column of vectors or a column for each number."""
-        id_at, name, label = reading.id_position(raw), reading.name or cls.called, raw.origin.name
+        id_at, name = reading.id_position(raw), reading.name or cls.called
         ids = raw.ids(id_at)[0]
-        _refuse_repeated_ids(ids, label, raw.origin)
         others = [at for at in range(len(raw.names)) if at != id_at]
         if len(others) == 1 and all(isinstance(cell, (list, tuple, np.ndarray)) for cell in raw.columns[others[0]]):
-            return cls._fitted(name, ids, _stacked(ids, raw.columns[others[0]], label), label)
-        found = np.empty((raw.height, len(others)))
-        for place, at in enumerate(others):
-            for row, cell in enumerate(raw.columns[at]):
-                try:
-                    number = parse_number(cell.strip() if isinstance(cell, str) else cell)
-                except Mismatch as problem:
-                    raise raw.error(row, raw.names[at], str(problem), "correct it, or leave the id out") from problem
-                found[row, place] = np.nan if number is None else number
-        return cls._fitted(name, ids, found, label)
-
-    @classmethod
-    def _fit_mapping(cls, vectors: Mapping[Any, Any], name: str) -> Fitted:
-        label = "the vectors"
-        if not vectors:
-            raise DataError("there are none", "pass at least one, such as {42: [0.1, 0.7]}", where=label)
-        return cls._fit_arrays(list(vectors), _stacked(list(vectors), list(vectors.values()), label), name, label)
+            return cls._fitted(name, ids, _stacked(ids, raw.columns[others[0]], raw.origin.name), raw.origin)
+        found = np.array([numbers_in(raw, at, "a number") for at in others]).T.reshape(raw.height, len(others))
+        return cls._fitted(name, ids, found, raw.origin)
 
     @classmethod
     def _fit_arrays(cls, ids: Sequence[Any], array: Any, name: str, label: str) -> Fitted:
@@ -622,47 +608,37 @@ class Vectors(Kind, WholeSource):
         ids = [id.item() if isinstance(id, np.generic) else id for id in ids]
         array = np.asarray(array)
         if array.ndim != 2 or array.dtype.kind not in "iufb":
-            raise DataError(
-                f"found an array of shape {array.shape} and type {array.dtype}",
-                "pass numbers of shape (ids, length)",
-                where=label,
-            )
-        if len(ids) != len(array):
-            raise DataError(
-                f"{len(ids)} ids for {len(array)} rows", "give one id for each row, in the same order", where=label
-            )
-        if not len(array):
-            raise DataError("there are no vectors", "each id needs one", where=label)
-        _refuse_repeated_ids(ids, label)
-        return cls._fitted(name, Vocabulary(ids).ids, array.astype(np.float64), label)
+            found = f"found an array of shape {array.shape} and type {array.dtype}"
+            raise DataError(found, "pass numbers of shape (ids, length)", where=label)
+        if len(ids) != len(array) or not len(array):
+            found = f"{len(ids)} ids for {len(array)} rows"
+            raise DataError(found, "give one id for each row, in the same order", where=label)
+        return cls._fitted(name, ids, array.astype(np.float64), Origin(label))
 
     @classmethod
-    def _fitted(cls, name: str, ids: Sequence[Id], vectors: Doubles, label: str) -> Fitted:
+    def _fitted(cls, name: str, ids: Sequence[Any], vectors: Doubles, origin: Origin) -> Fitted:
         """From vectors (n, d)."""
+        label, unit = origin.name, origin.unit
+        places: dict[Any, int] = {}
+        for row, id in enumerate(ids):
+            if places.setdefault(id, row) != row:
+                both = f"{unit} {origin.line(places[id])} and in {unit} {origin.line(row)}"
+                raise DataError(f"the id {quoted(id)} is in {both}", "keep one of them", where=label)
         if not vectors.shape[1]:
             raise DataError("the vectors are empty", "each needs at least one number", where=label)
         with np.errstate(over="ignore"):
             values = vectors.astype(np.float32)
+            spread = float(np.sqrt((vectors**2).sum(1).mean()))
         if not np.isfinite(values).all():
             row, at = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
-            raise DataError(
-                f"the vector of the id {quoted(ids[row])} has {vectors[row, at]} at position {at}",
-                "every number must be finite: correct it, or leave the id out",
-                where=label,
-            )
-        with np.errstate(over="ignore"):
-            spread = float(np.sqrt((vectors**2).sum(1).mean()))
-        if not np.isfinite(spread):
-            raise DataError(
-                f"the vectors have numbers up to {np.abs(vectors).max():.3g}", "divide them by that", where=label
-            )
-        spread = spread or 1.0
+            found = f"the vector of the id {quoted(ids[row])} has {vectors[row, at]} at position {at}"
+            raise DataError(found, "every number must be finite: correct it, or leave the id out", where=label)
         length = values.shape[1]
         example = f"{values[0, 0]:.4g}, ..." if length > 1 else f"{values[0, 0]:.4g}"
         about: dict[str, Any] = {"name": name, "kind": cls.called, "distinct": None, "missing": 0, "example": example}
-        column = cls(**about, length=length, spread=spread)
-        scaled = np.clip(vectors / spread, -CLIP, CLIP).astype(np.float32)
-        return Fitted(list(ids), scaled, Source(cls.called, name, None, (column,), *no_block()))
+        column = cls(**about, length=length, spread=spread or 1.0)
+        scaled = np.clip(vectors / column.spread, -CLIP, CLIP).astype(np.float32)
+        return Fitted(Vocabulary(ids).ids, scaled, Source(cls.called, name, None, (column,), *no_block()))
 
 
 def is_npy(source: object) -> bool:
@@ -679,23 +655,14 @@ def _is_vector(value: object) -> bool:
     return numbers and any(isinstance(part, float) for part in there)
 
 
-def _refuse_vector(value: object) -> None:
-    if _is_vector(value):
-        raise Mismatch(
-            f"found {quoted(value)}, a vector, where categories belong",
-            "read vectors with kind='vectors', or leave the column out",
-        )
+def _refused_vectors(name: str, of: Cells, reduce_to: int) -> Kind:
+    def refuse(value: object) -> None:
+        if _is_vector(value):
+            found = f"found {quoted(value)}, a vector, where categories belong"
+            raise Mismatch(found, "read vectors with kind='vectors', or leave the column out")
 
-
-def _refuse_repeated_ids(ids: Sequence[Any], label: str, origin: Origin | None = None) -> None:
-    """DataError that names an id which stands in two rows."""
-    place = origin or Origin(label)
-    first_of: dict[Any, int] = {}
-    for row, id in enumerate(ids):
-        first = first_of.setdefault(id, row)
-        if first != row:
-            both = f"in {place.unit} {place.line(first)} and in {place.unit} {place.line(row)}"
-            raise DataError(f"the id {quoted(id)} is {both}", "keep one of them", where=label)
+    of.parsed(name, refuse)
+    raise NotImplementedError
 
 
 def _load_npy(path: Path) -> npt.NDArray[Any]:
@@ -704,12 +671,9 @@ def _load_npy(path: Path) -> npt.NDArray[Any]:
         try:
             return np.asarray(np.load(path, allow_pickle=False))
         except (ValueError, EOFError) as error:
-            if "allow_pickle" in str(error) or "pickle" in str(error).lower():
-                raise DataError(
-                    "this holds Python objects or is no .npy file",
-                    "save plain numbers with np.save(path, array.astype('float32'))",
-                    where=str(path),
-                ) from error
+            if "pickle" in str(error).lower():
+                remedy = "save plain numbers with np.save(path, array.astype('float32'))"
+                raise DataError("this holds Python objects or is no .npy file", remedy, where=str(path)) from error
             raise DataError(f"not a .npy file, or a broken one ({error})", "write it again", where=str(path)) from error
 
 
@@ -717,23 +681,16 @@ def _stacked(ids: Sequence[Any], vectors: Sequence[Any], label: str) -> Doubles:
     """Vectors of equal length as the rows of an array."""
     rows: list[Doubles] = []
     for id, vector in zip(ids, vectors, strict=True):
+        whose = f"the vector of the id {quoted(id)}"
         try:
             row = np.asarray(vector, np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(
-                f"the vector of the id {quoted(id)} is {quoted(vector)}", "pass plain numbers", where=label
-            ) from error
+            raise DataError(f"{whose} is {quoted(vector)}", "pass plain numbers", where=label) from error
         if row.ndim != 1:
-            raise DataError(
-                f"the vector of the id {quoted(id)} has shape {row.shape}", "pass one dimension", where=label
-            )
+            raise DataError(f"{whose} has shape {row.shape}", "pass one dimension", where=label)
         if rows and len(row) != len(rows[0]):
-            raise DataError(
-                f"the vector of the id {quoted(id)} has {len(row)} numbers where that of {quoted(ids[0])} has "
-                f"{len(rows[0])}",
-                "give all of them the same length",
-                where=label,
-            )
+            found = f"{whose} has {len(row)} numbers where that of {quoted(ids[0])} has {len(rows[0])}"
+            raise DataError(found, "give all of them the same length", where=label)
         rows.append(row)
     return np.stack(rows)
 
@@ -770,21 +727,12 @@ def source_kinds() -> tuple[str, ...]:
 
 def readable_kinds() -> tuple[str, ...]:
     """The kinds that cells in words can be of, which are those that lists can be filtered by."""
-    return tuple(kind.called for kind in KINDS if kind.types())
+    return tuple(kind.called for kind in KINDS if kind.types)
 
 
 def judged(name: str, column: Coded) -> Learn:
     """Detect how to learn a column whose kind was not given; a constant column, or one of no kind, is skipped."""
-    for kind in KINDS:
-        learn = kind.fits(name, column)
-        if learn is not None:
-            return learn
-    return Skip.learn
-
-
-def restored(card: Mapping[str, Any]) -> Kind:
-    """The column that has this card; ValueError if it has none."""
-    return kind_called(card["kind"]).model_validate(card)
+    return next((learn for kind in KINDS if (learn := kind.fits(name, column)) is not None), Skip.learn)
 
 
 def in_words(columns: tuple[Kind, ...], of: Cells) -> dict[str, ReadableColumn]:

@@ -12,105 +12,41 @@
 A file is read after its size and checksum were found right. Nothing is ever unpickled.
 """
 
-import hashlib
-import io
-import json
 import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cofill import __version__
-from cofill.arrays import Longs
+from cofill.arrays import Arrays, Longs
 from cofill.config import Orientation
 from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale, Times
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError
-from cofill.files import explain_write_failure, json_of
+from cofill.errors import CofillError, DataError
+from cofill.manifest import FileCard, Manifest
 
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT_VERSION = 1
 MANIFEST = "partition.json"
-_REMEDY = "copy it again, or run `cofill partition` again"
-_READERS = 4  # files that are read and checked at a time
 _BETWEEN = "\0"  # ids; no id has it
 
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
-
-class File(BaseModel):
-    """A file of the folder."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-    size: int
-    sha256: str
-
-    @classmethod
-    def write(cls, path: Path, data: bytes) -> "File":
-        try:
-            path.write_bytes(data)
-        except OSError as problem:
-            raise DataError(explain_write_failure(path, problem)) from problem
-        return cls(name=path.name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
-
-    @classmethod
-    def of_arrays(cls, path: Path, arrays: Arrays) -> "File":
-        from safetensors.numpy import save
-
-        return cls.write(path, save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}))
-
-    @classmethod
-    def of_frame(cls, path: Path, frame: "pl.DataFrame") -> "File":
-        file = io.BytesIO()
-        frame.write_parquet(file)
-        return cls.write(path, file.getvalue())
-
-    def read(self, folder: Path) -> bytes:
-        """The content, after its size and checksum were found right."""
-        path = folder / self.name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise DataError("missing", f"{_REMEDY} (it may have been replaced just now)", where=str(path)) from None
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror})", "check its permissions", where=str(path)) from None
-        if len(data) != self.size or hashlib.sha256(data).hexdigest() != self.sha256:
-            raise DataError("truncated or altered since it was written", _REMEDY, where=str(path))
-        return data
-
-    def arrays(self, folder: Path) -> Arrays:
-        from safetensors.numpy import load
-
-        return load(self.read(folder))
-
-    def frame(self, folder: Path) -> "pl.DataFrame":
-        import polars as pl
-
-        return pl.read_parquet(self.read(folder))
-
-
-class Manifest(BaseModel):
+class PartitionCard(Manifest):
     """partition.json"""
 
-    model_config = ConfigDict(extra="forbid")
+    NAME: ClassVar[str] = MANIFEST
+    WHAT: ClassVar[tuple[str, str]] = ("a partition", "make one with `cofill partition`")
+    ERROR: ClassVar[type[CofillError]] = DataError
+    REMEDY: ClassVar[str] = "copy it again, or run `cofill partition` again"
 
-    format: Literal["cofill-partition"] = "cofill-partition"
-    format_version: int = FORMAT_VERSION
-    cofill_version: str = __version__
+    format: str = "cofill-partition"
     orientation: Orientation
     scale: tuple[float, float]
     times: Literal["int64", "float64"] | None
@@ -119,41 +55,8 @@ class Manifest(BaseModel):
     ratings_by_bucket: list[int]
     columns_by_bucket: list[int]
     features: dict[str, dict[str, Any]]  # what was learned about those of "rows" and "columns"
-    files: dict[str, File]
-    buckets: list[File]
-    sha256: str = ""  # of this document without this field
-
-    def digest(self) -> str:
-        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def write(self, folder: Path) -> None:
-        self.sha256 = self.digest()
-        File.write(folder / MANIFEST, (self.model_dump_json(indent=2) + "\n").encode())
-
-    @classmethod
-    def read(cls, folder: Path) -> "Manifest":
-        """That of a folder; whatever is missing, altered or from a newer version is refused with a reason."""
-        path = folder / MANIFEST
-        try:
-            document = json_of(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            found = f"not a partition, there is no {MANIFEST} in it"
-            raise DataError(found, "make one with `cofill partition`", where=str(folder)) from None
-        except (OSError, ValueError) as error:
-            raise DataError(f"truncated, altered or not readable ({error})", _REMEDY, where=str(path)) from None
-        if isinstance(document, dict) and document.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
-            raise DataError(
-                f"the partition has format {document['format_version']}, this cofill {__version__} reads "
-                f"{FORMAT_VERSION}",
-                f"upgrade cofill (it was written by {document.get('cofill_version')})",
-                where=str(path),
-            )
-        with suppress(ValidationError):
-            manifest = cls.model_validate(document)
-            if manifest.sha256 == manifest.digest():
-                return manifest
-        raise DataError("altered since it was written", _REMEDY, where=str(path))
+    files: dict[str, FileCard]
+    buckets: list[FileCard]
 
 
 def is_partition(folder: Path) -> bool:
@@ -178,7 +81,7 @@ class Shard:
 class Partition:
     """A folder with ratings in buckets of columns; only the manifest has been read when it is opened."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: PartitionCard) -> None:
         self.folder = folder
         self._manifest = manifest
         self.orientation: Orientation = manifest.orientation
@@ -194,7 +97,7 @@ class Partition:
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "Partition":
         """The partition in a folder; DataError if there is none, or one that was altered or is newer than this code."""
-        return cls(Path(folder), Manifest.read(Path(folder)))
+        return cls(Path(folder), PartitionCard.read(Path(folder)))
 
     def __repr__(self) -> str:
         counts = f"{self.ratings_by_bucket.sum()} ratings, {self.columns_by_bucket.sum()} columns"
@@ -208,7 +111,7 @@ class Partition:
     @property
     def bytes(self) -> int:
         """What it takes on disk."""
-        return sum(file.size for file in (*self._manifest.files.values(), *self._manifest.buckets))
+        return sum(file.bytes for file in (*self._manifest.files.values(), *self._manifest.buckets))
 
     @cached_property
     def rows(self) -> Vocabulary:
@@ -276,12 +179,12 @@ class Partition:
                 f"give one from 0 to {self.buckets}",
                 where=str(self.folder),
             )
-        manifest = self._manifest
+        manifest, buckets = self._manifest, self._manifest.buckets[first:last]
+        PartitionCard.verify(self.folder, buckets)
 
-        def bucket(file: File) -> Arrays:
-            found = file.arrays(self.folder)
-            if not times:
-                found.pop("times", None)
+        def bucket(file: FileCard) -> Arrays:
+            mapped = PartitionCard.mapped(self.folder, file)
+            found = {name: array.copy() for name, array in mapped.items() if times or name != "times"}
             if rows is not None:
                 own = (found["rows"] >= rows.start) & (found["rows"] < rows.stop)
                 found["ends"] = np.concatenate([[0], np.cumsum(own)])[found["ends"]]
@@ -289,8 +192,7 @@ class Partition:
                 found["rows"] -= np.int32(rows.start)
             return found
 
-        with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
-            parts = list(threads.map(bucket, manifest.buckets[first:last]))
+        parts = [bucket(file) for file in buckets]
 
         def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
             arrays = [part.pop(name) for part in parts]  # no longer than needed: twice the memory
@@ -357,14 +259,22 @@ class Partition:
     def _learned(self, side: str) -> Arrays | None:
         if f"{side}s" not in self._manifest.features:
             return None
-        return self._manifest.files[f"{side}_features"].arrays(self.folder)
+        self._verified(f"{side}_features")
+        return PartitionCard.mapped(self.folder, self._manifest.files[f"{side}_features"])
+
+    def _verified(self, part: str) -> Path:
+        file = self._manifest.files[part]
+        PartitionCard.verify(self.folder, [file])
+        return PartitionCard.path_of(self.folder, file)
 
     def _restored(self, side: str, arrays: Arrays, ids: Vocabulary) -> Features:
         return Features.restored(self._manifest.features[f"{side}s"], arrays, ids)
 
     def _with_ids(self, part: str) -> "tuple[pl.DataFrame, Vocabulary]":
         """A table with a column of ids; and those."""
-        frame = self._manifest.files[part].frame(self.folder)
+        import polars as pl
+
+        frame = pl.read_parquet(self._verified(part), glob=False)
         return frame, _vocabulary(frame["id"].to_numpy())
 
 

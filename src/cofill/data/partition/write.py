@@ -9,6 +9,8 @@ on the files they came in, with one exception: of ratings that repeat a pair at 
 line counts (in a folder, that of the last file by name), as when a file is read as a whole.
 """
 
+import hashlib
+import io
 import os
 import re
 import shutil
@@ -21,18 +23,19 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Ints, Longs
+from cofill.arrays import Arrays, Ints, Longs
 from cofill.config import Orientation
 from cofill.data.described import learned_features, matched_counts, refuse_without_columns
 from cofill.data.features import Features
 from cofill.data.interactions import read_ratings_or_interactions
-from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Partition, is_partition, packed_ids
+from cofill.data.partition.folder import MANIFEST, Partition, PartitionCard, is_partition, packed_ids
 from cofill.data.partition.pieces import Pieces, Whole, in_pieces, interactions_error
 from cofill.data.ratings import Ratings, Scale, Spread, warn_of_repeats
 from cofill.data.vocabulary import Id, Vocabulary, id_keys
 from cofill.errors import DataError
 from cofill.files import explain_write_failure
 from cofill.interrupts import unfinished
+from cofill.manifest import FileCard
 from cofill.progress import Progress, Step, unseen
 
 if TYPE_CHECKING:
@@ -259,11 +262,11 @@ class _Writer:
         cold = pl.Series("id", _in_kind(self.cold[self._row_side], rated_rows.dtype == pl.Int64), rated_rows.dtype)
         self._rows = pl.concat([rated_rows, cold]).unique().sort()
         self.titles |= {str(id): title for id, title in given.items()}
-        files: list[File] = []
+        files: list[FileCard] = []
         columns, ratings = [], []
         for bucket, entries in enumerate(self._entries()):
             arrays = self._bucket(bucket, entries)
-            files.append(File.of_arrays(self._folder / f"bucket-{bucket:05d}.safetensors", arrays))
+            files.append(_written(self._folder / f"bucket-{bucket:05d}.safetensors", arrays))
             columns.append(len(arrays["ends"]) - 1)
             ratings.append(len(arrays["values"]))
             share = (bucket + 1) / self._buckets
@@ -279,7 +282,7 @@ class _Writer:
                 "check the ids, or leave out titles=...",
                 where=titles_source,
             )
-        Manifest(
+        card = PartitionCard(
             orientation=self._row_side,
             scale=whole.scale,
             times=self._time_type,
@@ -294,7 +297,8 @@ class _Writer:
             },
             files=self._other_files(),
             buckets=files,
-        ).write(self._folder)
+        )
+        _write(self._folder / MANIFEST, card.signed().encode())
 
     @property
     def _time_type(self) -> Literal["int64", "float64"] | None:
@@ -390,24 +394,43 @@ class _Writer:
             "item_features": features["item"],
         }
 
-    def _other_files(self) -> dict[str, File]:
+    def _other_files(self) -> dict[str, FileCard]:
         """All files but the buckets."""
         import polars as pl
 
         folder, titles = self._folder, self._used_titles
-        files = {"rows": File.of_frame(folder / "rows.parquet", pl.DataFrame({"id": self._rows}))}
+        files = {"rows": _written(folder / "rows.parquet", pl.DataFrame({"id": self._rows}))}
         if titles:
             items = sorted(titles)
             table = pl.DataFrame({"id": items, "title": [titles[item] for item in items]})
-            files["titles"] = File.of_frame(folder / "titles.parquet", table)
+            files["titles"] = _written(folder / "titles.parquet", table)
         for side, about in (("row", self._about_rows), ("column", self._about_columns)):
             if about is not None:
                 arrays = about.arrays()
                 if side == "column":
                     arrays["values"] = arrays["values"][:0]  # the vectors are in the buckets
-                files[f"{side}_features"] = File.of_arrays(folder / f"{side}_features.safetensors", arrays)
-                files[f"{side}_words"] = File.of_frame(folder / f"{side}_words.parquet", about.words())
+                files[f"{side}_features"] = _written(folder / f"{side}_features.safetensors", arrays)
+                files[f"{side}_words"] = _written(folder / f"{side}_words.parquet", about.words())
         return files
+
+
+def _written(path: Path, content: "Arrays | pl.DataFrame") -> FileCard:
+    """Write a file of arrays, or of a frame."""
+    if isinstance(content, dict):
+        from safetensors.numpy import save
+
+        return _write(path, save({name: np.ascontiguousarray(array) for name, array in sorted(content.items())}))
+    file = io.BytesIO()
+    content.write_parquet(file)
+    return _write(path, file.getvalue())
+
+
+def _write(path: Path, data: bytes) -> FileCard:
+    try:
+        path.write_bytes(data)
+    except OSError as problem:
+        raise DataError(explain_write_failure(path, problem)) from problem
+    return FileCard(name=path.name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 def _in_kind(ids: Iterable[Id], integers: bool) -> list[Id]:

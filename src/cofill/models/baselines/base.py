@@ -11,14 +11,13 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs, grown
 from cofill.compiling import compiled
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
-from cofill.data.sparse import SparseRows
+from cofill.data.sparse import KnownRatings, SparseRows, known_arrays, known_from
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import Biases
-from cofill.models.observed import Arrays, KnownRatings, grown, known_arrays, known_from
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step

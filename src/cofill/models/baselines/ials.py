@@ -21,13 +21,12 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.models.baselines.base import solve_ridges
 from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point, Validation
 from cofill.models.lists.feedback import Feedback, entries_where
 from cofill.models.lists.scorer import Followed, Sides
-from cofill.models.observed import Arrays
 from cofill.progress import Done, unseen
 
 GradesAs = Literal["labels", "confidence"]

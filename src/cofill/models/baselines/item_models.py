@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
@@ -46,7 +46,6 @@ from cofill.models.lists.item_weights import (
     weighted_sums,
 )
 from cofill.models.lists.scorer import LinearScorer, ListScorer, Sides
-from cofill.models.observed import Arrays
 from cofill.progress import Done
 
 if TYPE_CHECKING:

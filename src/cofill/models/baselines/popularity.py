@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -27,7 +27,6 @@ from cofill.models.lists.feedback import Feedback, Grades, entries_where
 from cofill.models.lists.item_weights import gram_of
 from cofill.models.lists.rules import best_of
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
-from cofill.models.observed import Arrays
 from cofill.progress import Done
 
 Grading = Literal["graded", "plain", "liked"]

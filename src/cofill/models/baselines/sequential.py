@@ -12,14 +12,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.models.baselines.popularity import BaselineScorer, ListBaseline, ListBaselineSettings, Point
 from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
 from cofill.models.lists.scorer import ScoreParts, Sides
-from cofill.models.observed import Arrays
 from cofill.progress import Done
 
 # Half-lives that are tried, in days.

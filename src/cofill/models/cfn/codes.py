@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs, grown
 from cofill.compiling import compiled
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
@@ -15,14 +15,12 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import NOWHERE, Matrix, ScaledRows, Scaling, damped
-from cofill.models.observed import grown
 from cofill.models.predictor import described_as_trained
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression
 
 _ROWS_AT_ONCE = 1024
 _LEAST_LENGTH = np.float32(1e-6)
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def encode_trained(

@@ -33,7 +33,7 @@ import numpy as np
 
 from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings
-from cofill.data.sparse import SparseRows
+from cofill.data.sparse import AllColumns, KnownRatings, SparseRows
 from cofill.errors import TrainingDivergedError
 from cofill.exchange import ALONE, Exchange, total
 from cofill.extras import require
@@ -47,7 +47,6 @@ from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import Decoder, UserRows
 from cofill.models.cfn.scaling import Matrix, ScaledRows, Scaling, TrainingPart, ValidationPart, hold_out
 from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count, stack_on
-from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.results import EpochRecord, Phase
 from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of, uniform_draws
 from cofill.progress import Progress, Step, unseen

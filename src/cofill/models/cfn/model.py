@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cofill.arrays import Floats, Longs
+from cofill.arrays import Arrays, Floats, Longs
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
+from cofill.data.sparse import KnownRatings, known_arrays, known_from
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.blend import Ensemble, Gated, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import Checkpoint
@@ -42,8 +43,7 @@ from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
-from cofill.models.observed import KnownRatings, known_arrays, known_from
-from cofill.models.persistence import Arrays, Cut
+from cofill.models.persistence import Cut
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.models.rng import Portion

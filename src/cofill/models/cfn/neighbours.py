@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Floats, Ints, Longs, grown
 from cofill.compiling import compiled
+from cofill.data.sparse import KnownRatings
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.codes import RowCodes
 from cofill.models.cfn.gp import local_kernel
-from cofill.models.observed import KnownRatings, grown
 from cofill.threads import on_all_cores
 
 _AT_ONCE = 2_000_000  # cosines

@@ -41,7 +41,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs, grown
 from cofill.config import CFNSettings, Orientation
 from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
@@ -61,8 +61,6 @@ from cofill.models.cfn.gp import (
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
 from cofill.models.cfn.scaling import Matrix, Scaling
-from cofill.models.observed import grown
-from cofill.models.persistence import Arrays
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
 from cofill.models.slopes import FeatureRegression
 

@@ -8,14 +8,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.data.sparse import SparseRows
+from cofill.data.sparse import KnownRatings, SparseRows
 from cofill.exchange import total
 from cofill.models.biases import Biases
-from cofill.models.observed import Arrays, KnownRatings
 from cofill.models.rng import Portion
 from cofill.models.slopes import FeatureRegression
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs
 from cofill.data.ratings import Ratings, Scale
-from cofill.data.sparse import SparseRows
-from cofill.models.observed import Arrays, KnownRatings, known_arrays
+from cofill.data.sparse import KnownRatings, SparseRows, known_arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

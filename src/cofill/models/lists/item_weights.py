@@ -33,12 +33,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.lists.feedback import as_csr, sparse_times
-from cofill.models.observed import Arrays
 from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.progress import Done, unseen
 from cofill.threads import in_threads, one_blas_thread

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
@@ -50,7 +50,6 @@ from cofill.models.lists.item_weights import (
     fit_weights,
 )
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, ScoreParts, Sides
-from cofill.models.observed import Arrays
 from cofill.models.rng import Keys
 from cofill.progress import unseen
 from cofill.threads import in_threads, one_blas_thread

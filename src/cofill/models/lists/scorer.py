@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Doubles, Floats, Ints
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, grown
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import Exchange
@@ -29,7 +29,6 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
-from cofill.models.observed import Arrays, grown
 from cofill.models.rng import Keys, Sample, seed_of
 from cofill.models.slopes import FeatureRegression
 

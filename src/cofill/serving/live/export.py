@@ -379,7 +379,7 @@ def _described(features: Features | None, told: Mapping[Id, Description], gone: 
     """Features with descriptions that came later; columns and categories stay those that were learned."""
     if features is None:
         return None
-    columns = [column.name for source in features.sources for column in source.columns if column.used or column.types()]
+    columns = [column.name for source in features.sources for column in source.columns if column.used or column.types]
     fitting: dict[Id, dict[str, Any]] = {}
     for id, about in told.items():
         said = dict(about.features or {})

@@ -405,7 +405,7 @@ class ServedModel:
         """All columns that are learned from or shown, None where not given; unless `strict`, others are dropped."""
         learned = self.model.item_features if side == "item" else self.model.user_features
         known = [] if learned is None else [column for source in learned.sources for column in source.columns]
-        names = [column.name for column in known if column.used or column.types()]  # such as a picture
+        names = [column.name for column in known if column.used or column.types]  # such as a picture
         own = features if strict else {name: value for name, value in features.items() if name in names}
         return dict.fromkeys(names) | own if own or strict or not features else {}
 

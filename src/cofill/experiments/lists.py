@@ -18,58 +18,42 @@ from cofill.experiments.plan import (
     Result,
     Table,
     interval,
-    seconds_of,
+    mean_seconds,
 )
-from cofill.experiments.runs import Protocol, Run
+from cofill.experiments.runs import Protocol
 from cofill.models import Contender
 
 _OURS = "cofill"
-_MEASURES = (
-    ("ndcg", "NDCG@10"),
-    ("recall", "recall@10"),
-    ("precision", "precision@10"),
-    ("mrr", "MRR"),
-    ("coverage", "coverage"),
-    ("novelty", "novelty"),
-)
+_MEASURES = {
+    "ndcg": Column("NDCG@10"),
+    "recall": Column("recall@10"),
+    "precision": Column("precision@10"),
+    "mrr": Column("MRR"),
+    "coverage": Column("coverage"),
+    "novelty": Column("novelty", 2),
+}
 _AT = ((20, "recall_capped", "recall@20"), (100, "ndcg", "NDCG@100"))
 _TITLES: dict[Protocol, str] = {
     "last": "The last rating of each user, by time",
     "strong": "New users, of whose ratings 80 % are told (strong generalisation)",
 }
+_WAYS: dict[Protocol | None, str] = {None: "random", "last": "by time", "strong": "new users"}
 
 
-def _protocols(plan: Plan) -> tuple[Protocol, ...]:
-    return ("strong",) if plan.data.ratings.times is None else ("last", "strong")
-
-
-def _runs(plan: Plan) -> list[Run]:
-    """Split by split, lists first: they take seconds, where ratings take minutes."""
-    lists, ratings = plan.asked(tuple(LISTS)), plan.asked(tuple(LINEUP))
-    ways: tuple[Protocol | None, ...] = (None, *_protocols(plan))
-    runs = [
-        plan.run(contender, split, protocol=way) for split in range(plan.splits) for way in ways for contender in lists
-    ]
-    return runs + [plan.run(contender, split) for split in range(plan.splits) for contender in ratings]
-
-
-def _show(plan: Plan) -> Result:
+def _draw(plan: Plan) -> Result:
     lists, ratings = plan.present(tuple(LISTS)), plan.present(tuple(LINEUP))
-    tables = [_lists_of_ten(plan, lists), _against(plan, lists)]
-    tables += [_by_protocol(plan, lists, way) for way in _protocols(plan)]
+    ways = [way for way in _WAYS if way != "last" or plan.data.ratings.times is not None]
+    tables = [_lists_of_ten(plan, lists), _against(plan, lists, ways)]
+    tables += [_by_protocol(plan, lists, way) for way in ways if way]
     tables += [_by_rating(plan, ratings)] if ratings else []
-    missing: list[Missing] = []
-    for contender in lists:
-        missing += plan.missing(contender)
-        missing += [one for way in _protocols(plan) for one in plan.missing(contender, way, protocol=way)]
+    missing = []
     for contender in (*lists, *ratings):
         problems = [one["ranking_problem"] for one in plan.results(contender).values() if one["ranking"] is None]
         missing += [Missing(contender.label, f"no lists on {len(problems)} splits: {problems[0]}")] if problems else []
-    missing += [line for contender in ratings for line in plan.missing(contender)]
     notes = [
         "Every item that a user had not rated in training is ranked; nothing is sampled. Relevant are test ratings in "
-        "the upper quarter of the scale, all of interactions; whatever nobody rated counts as not relevant. Novelty is "
-        "in bits; recall@20 is divided by at most 20 (Liang et al. 2018).",
+        "the upper quarter of the scale, all of interactions; whatever was not rated counts as not relevant. Novelty "
+        "is in bits; recall@20 is divided by at most 20 (Liang et al. 2018).",
         "EASE, iALS and item kNN choose their penalties, factors and neighbours on a validation part of the training "
         "ratings; cofill has one setting for all data.",
         "± is the 95 % interval of the mean over the splits, by Student's t. That of a ratio is widened because splits "
@@ -81,67 +65,58 @@ def _show(plan: Plan) -> Result:
     return Result(tuple(tables), tuple(notes), tuple(missing))
 
 
-def _lists(plan: Plan, contender: Contender, which: str = "ranking", **how: Any) -> dict[int, dict[str, Any]]:
+def _lists(
+    plan: Plan, contender: Contender, way: Protocol | None = None, which: str = "ranking"
+) -> dict[int, dict[str, Any]]:
     """Measures of lists by split, where there are any."""
-    found = plan.results(contender, **how)
+    found = plan.results(contender, way or "", protocol=way)
     return {split: one[which] for split, one in found.items() if one.get(which) is not None}
 
 
 def _lists_of_ten(plan: Plan, present: list[Contender]) -> Table:
     rows: list[list[Cell]] = []
     for contender in present:
-        lists = list(_lists(plan, contender).values())
-        seconds = interval(seconds_of(list(plan.records(contender).values())))
-        measured = [interval([one[name] for one in lists]) for name, _ in _MEASURES]
+        lists, seconds = list(_lists(plan, contender).values()), mean_seconds(plan.records(contender))
+        measured = [interval([one[name] for one in lists]) for name in _MEASURES]
         rows.append([contender.label, *measured, seconds and seconds.mean])
-    return Table("Lists of ten", (Column("algorithm"), *_columns(), Column("seconds", 1)), rows)
+    return Table("Lists of ten", (Column("algorithm"), *_MEASURES.values(), Column("seconds", 1)), rows)
 
 
-def _columns() -> tuple[Column, ...]:
-    return tuple(Column(label, 2 if name == "novelty" else 4) for name, label in _MEASURES)
-
-
-def _against(plan: Plan, present: list[Contender]) -> Table:
+def _against(plan: Plan, present: list[Contender], ways: list[Protocol | None]) -> Table:
     """The ratio of our NDCG to that of every other, on the splits that both have."""
     rows: list[list[Cell]] = []
-    ways: tuple[Protocol | None, ...] = (None, *_protocols(plan))
     for contender in present:
         if contender.label == _OURS:
             continue
         cells: list[Cell] = [contender.label]
         for way in ways:
-            ours, theirs = (_lists(plan, one, protocol=way) for one in (LISTS[_OURS], contender))
+            ours, theirs = (_lists(plan, one, way) for one in (LISTS[_OURS], contender))
             both = sorted(split for split in ours.keys() & theirs.keys() if theirs[split]["ndcg"] > 0)
             ratios = [ours[split]["ndcg"] / theirs[split]["ndcg"] for split in both]
             cells.append(interval(ratios, overlap=plan.overlap(protocol=way)))
         rows.append(cells)
-    names = {"last": "by time", "strong": "new users"}
-    columns = tuple(Column("random" if way is None else names[way], 3) for way in ways)
-    return Table(f"NDCG@10 of {_OURS}, divided by that of others", (Column("algorithm"), *columns), rows)
+    columns = (Column("algorithm"), *(Column(_WAYS[way], 3) for way in ways))
+    return Table(f"NDCG@10 of {_OURS}, divided by that of others", columns, rows)
 
 
 def _by_protocol(plan: Plan, present: list[Contender], way: Protocol) -> Table:
     rows: list[list[Cell]] = []
     for contender in present:
-        lists = list(_lists(plan, contender, protocol=way).values())
-        cells: list[Cell] = [contender.label, interval([one["ndcg"] for one in lists])]
-        for n, name, _ in _AT:
-            cells.append(interval([_at(one, n)[name] for one in lists]))
-        rows.append([*cells, interval([one["mrr"] for one in lists])])
+        lists = list(_lists(plan, contender, way).values())
+        at = [{one["n"]: one for one in found["cutoffs"]} for found in lists]
+        further = [interval([one[n][name] for one in at]) for n, name, _ in _AT]
+        ndcg, mrr = (interval([one[name] for one in lists]) for name in ("ndcg", "mrr"))
+        rows.append([contender.label, ndcg, *further, mrr])
     columns = (Column("algorithm"), Column("NDCG@10"), *(Column(label) for *_, label in _AT), Column("MRR"))
     return Table(_TITLES[way], columns, rows)
-
-
-def _at(lists: dict[str, Any], n: int) -> dict[str, Any]:
-    return next(one for one in lists["cutoffs"] if one["n"] == n)
 
 
 def _by_rating(plan: Plan, present: list[Contender]) -> Table:
     rows: list[list[Cell]] = []
     for contender in present:
-        lists = list(_lists(plan, contender, "ranking_by_rating").values())
-        rows.append([contender.label, *(interval([one[name] for one in lists]) for name, _ in _MEASURES)])
-    return Table("Lists of ten by predicted rating", (Column("algorithm"), *_columns()), rows)
+        lists = list(_lists(plan, contender, which="ranking_by_rating").values())
+        rows.append([contender.label, *(interval([one[name] for one in lists]) for name in _MEASURES)])
+    return Table("Lists of ten by predicted rating", (Column("algorithm"), *_MEASURES.values()), rows)
 
 
 EXPERIMENT = Experiment(
@@ -151,6 +126,5 @@ EXPERIMENT = Experiment(
     labels=(*LISTS, *LINEUP),
     splits=5,
     quick_splits=2,
-    runs=_runs,
-    show=_show,
+    draw=_draw,
 )

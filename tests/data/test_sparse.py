@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.arrays import Ints
-from cofill.data.sparse import SparseRows
-from cofill.models.observed import KnownRatings, known_arrays, known_from
+from cofill.data.sparse import KnownRatings, SparseRows, known_arrays, known_from
 
 ROWS, COLUMNS = 3, 4
 MOST = 6  # rows and columns that later ratings may have

@@ -1,0 +1,291 @@
+"""Algorithms beside each other: the tables "RMSE", "Side" and "Time" of the paper, and the figure "trainingRatio"."""
+
+from statistics import fmean
+from typing import Any
+
+from cofill.charts.graphs import Chart, Dash, Line
+from cofill.experiments import paper
+from cofill.experiments.plan import (
+    LINEUP,
+    SETTINGS_NOTE,
+    VERDICT_NOTE,
+    Cell,
+    Column,
+    Experiment,
+    Plan,
+    Result,
+    Table,
+    compared,
+    interval,
+    mean_seconds,
+    verdict,
+)
+
+_REFERENCE = "V-CFN"
+_MEBIBYTE = 2**20
+
+
+# All algorithms on the same splits, with and without side information
+
+
+def _draw_rmse(plan: Plan) -> Result:
+    published = paper.RMSE.get(plan.published or "", {})
+    reference = plan.rmse(LINEUP[_REFERENCE])
+    accuracy: list[list[Cell]] = []
+    against: list[list[Cell]] = []
+    for contender in plan.present(tuple(LINEUP)):
+        records, errors = plan.records(contender), plan.rmse(contender)
+        rmse, seconds = interval(list(errors.values())), mean_seconds(records)
+        theirs = published.get(contender.label)
+        accuracy.append(
+            [
+                contender.label,
+                rmse,
+                theirs,
+                (rmse.mean / theirs.mean - 1) * 100 if rmse and theirs else None,
+                interval([record["result"]["mae"] for record in records.values()]),
+                seconds and seconds.mean,
+            ]
+        )
+        comparison = compared(errors, reference, plan.overlap())
+        if comparison and contender.label != _REFERENCE:
+            against.append([contender.label, comparison.improvement, comparison.p_value, verdict(comparison)])
+    columns = (
+        Column("algorithm"),
+        Column("RMSE"),
+        Column("paper's RMSE"),
+        Column("difference", 2, " %", signed=True),
+        Column("MAE"),
+        Column("seconds", 1),
+    )
+    columns_against = (
+        Column("algorithm"),
+        Column(f"better than {_REFERENCE} by", 2, " %", signed=True),
+        Column("p", 3),
+        Column("verdict"),
+    )
+    notes = (
+        "± is the 95 % interval of the mean over the splits, by Student's t. Every test rating counts.",
+        SETTINGS_NOTE,
+        VERDICT_NOTE,
+        "SVDFeature++ has the side information that CFN++ has. The paper does not say which its SVDFeature had.",
+        "Seconds are those of the training on the machine at hand, where other things may have run; there are none "
+        "where the splits were trained with different numbers of threads.",
+        *(() if plan.data.described else ("There is no side information, so there is no ++.",)),
+    )
+    tables = (
+        Table("Accuracy", columns, accuracy),
+        Table(f"Against {_REFERENCE} on the same splits", columns_against, against),
+    )
+    return Result(tables, notes)
+
+
+RMSE = Experiment(
+    name="rmse",
+    title="RMSE of all algorithms",
+    claim="V-CFN is the best but on the smallest data set, where I-AutoRec is; side information helps a little.",
+    labels=tuple(LINEUP),
+    splits=5,
+    quick_splits=2,
+    draw=_draw_rmse,
+)
+
+
+# Plain against side information by cluster of items, trained on nine tenths and on half
+
+_PAIRS = (("V-CFN", "V-CFN++"), ("U-CFN", "U-CFN++"))
+_RATIOS_OF_SIDE: tuple[float | None, ...] = (None, 0.5)  # None: the usual splits, which `rmse` has too
+_CLUSTERS = 5
+
+
+def _draw_side(plan: Plan) -> Result:
+    tables = [_of_clusters(plan, plain, hybrid, ratio) for ratio in _RATIOS_OF_SIDE for plain, hybrid in _PAIRS]
+    notes = (
+        "Clusters are fifths of the rated items, from the least to the most rated in training; items that only have "
+        "test ratings belong to the first.",
+        SETTINGS_NOTE,
+        VERDICT_NOTE,
+        *(["The paper's figures are of MovieLens-10M."] if plan.published else []),
+    )
+    splits = " and ".join(plan.split_words(ratio) for ratio in _RATIOS_OF_SIDE)
+    return Result(tuple(table for table in tables if table.rows), notes, splits=splits)
+
+
+def _of_clusters(plan: Plan, plain: str, hybrid: str, ratio: float | None) -> Table:
+    found = [plan.results(LINEUP[label], f"at {plan.split_words(ratio)}", ratio=ratio) for label in (plain, hybrid)]
+    theirs = paper.BY_CLUSTER[ratio or 0.9] if plan.published and plain == "V-CFN" else None
+    rows: list[list[Cell]] = []
+    for cluster in range(_CLUSTERS + 1):
+        before, after = (_rmse_by_split(results, cluster) for results in found)
+        comparison = compared(after, before, plan.overlap(ratio))
+        if comparison is None:
+            continue
+        own = theirs[cluster] if theirs else None
+        same = own if plan.published == "ml-10m" else None
+        rows.append(
+            [
+                "all" if cluster == _CLUSTERS else f"{cluster * 20} to {cluster * 20 + 20} %",
+                interval(comparison.other.values),
+                interval(comparison.one.values),
+                comparison.improvement,
+                verdict(comparison),
+                same and same.plain,
+                same and same.hybrid,
+                own and own.percent,
+            ]
+        )
+    columns = (
+        Column("items, from the least rated"),
+        Column(plain),
+        Column(hybrid),
+        Column("improvement", 2, " %", signed=True),
+        Column(f"{hybrid} is"),
+        Column(f"paper's {plain}"),
+        Column(f"paper's {hybrid}"),
+        Column("paper's improvement", 2, " %", signed=True),
+    )
+    return Table(f"{plain} and {hybrid}, {plan.split_words(ratio)}", columns, rows)
+
+
+def _rmse_by_split(results: dict[int, dict[str, Any]], cluster: int) -> dict[int, float]:
+    """RMSE of a cluster, or of all items; without splits where the cluster has no test rating."""
+    found = {
+        split: one["rmse"] if cluster == _CLUSTERS else one["clusters"][cluster]["rmse"]
+        for split, one in results.items()
+    }
+    return {split: rmse for split, rmse in found.items() if rmse is not None}
+
+
+SIDE_INFORMATION = Experiment(
+    name="side-information",
+    title="What side information is worth",
+    claim="the fewer ratings an item has, the more it helps: 1 % for the rarest fifth of items, 0.1 % for the last.",
+    labels=("V-CFN", "V-CFN++", "U-CFN", "U-CFN++"),
+    splits=5,
+    quick_splits=2,
+    draw=_draw_side,
+    needs_side=True,
+)
+
+
+# RMSE against the share of the ratings trained on, hyperparameters kept
+
+_LABELS = ("fitted means", "ALS-WR", "SVDFeature", "I-AutoRec", "U-CFN", "U-CFN++", "V-CFN", "V-CFN++")
+_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_QUICK_RATIOS = (0.1, 0.5, 0.9)
+
+
+def _draw_ratio(plan: Plan) -> Result:
+    ratios = _QUICK_RATIOS if plan.quick else _RATIOS
+    present = plan.present(_LABELS)
+    found = [
+        [interval(list(plan.rmse(one, f"at {ratio:.0%}", ratio=ratio).values())) for ratio in ratios] for one in present
+    ]
+    rows: list[list[Cell]] = [[f"{ratio:.0%}", *(of[at] for of in found)] for at, ratio in enumerate(ratios)]
+    lines = []
+    for contender, intervals in zip(present, found, strict=True):
+        points = [(ratio * 100, one) for ratio, one in zip(ratios, intervals, strict=True) if one is not None]
+        style: Dash = "dotted" if contender.side else "solid" if contender.algorithm == "cfn" else "dashed"
+        if points:
+            lines.append(
+                Line(
+                    contender.label,
+                    tuple(x for x, _ in points),
+                    tuple(one.mean for _, one in points),
+                    tuple(one.half_width for _, one in points),
+                    family=contender.label.removesuffix("++"),
+                    style=style,
+                )
+            )
+    chart = Chart(
+        title=f"{plan.dataset}: RMSE against the share trained on",
+        x_label="share of the ratings trained on (%)",
+        y_label="RMSE on the rest (in ratings)",
+        lines=tuple(lines),
+    )
+    columns = (Column("trained on"), *(Column(contender.label) for contender in present))
+    notes = (
+        f"{SETTINGS_NOTE} They are the same at every share.",
+        "The test part is all that is not trained on, so it is another one at each share.",
+        "± and bars are the 95 % interval of the mean over the splits, by Student's t. In the picture, points of one "
+        "share stand side by side so that no bar hides another.",
+    )
+    splits = "random splits, seed 0" if plan.splits == 1 else f"random splits, seeds 0 to {plan.splits - 1}"
+    table = Table("RMSE by share trained on", columns, rows)
+    return Result((table,), notes, chart=chart if lines else None, splits=splits)
+
+
+TRAINING_RATIO = Experiment(
+    name="training-ratio",
+    title="How much there is to train on",
+    claim="CFN and I-AutoRec are very robust to a change in density; SVDFeature is unstable.",
+    labels=_LABELS,
+    splits=3,
+    quick_splits=1,
+    draw=_draw_ratio,
+)
+
+
+# Seconds, memory and parameters, each measured alone in a process of its own
+
+
+def _draw_cost(plan: Plan) -> Result:
+    reference = plan.records(LINEUP[_REFERENCE], task="cost")
+    published = paper.COST.get(plan.published or "", {})
+    rows: list[list[Cell]] = []
+    for contender in plan.present(tuple(LINEUP)):
+        records = plan.records(contender, task="cost")
+        found = [record["result"] for record in records.values()]
+        theirs = published.get(contender.label)
+        same = [  # splits that were measured in one session
+            (record["result"]["training_seconds"], reference[split]["result"]["training_seconds"])
+            for split, record in records.items()
+            if split in reference and record["session"] == reference[split]["session"]
+        ]
+        rows.append(
+            [
+                contender.label,
+                round(fmean(one["parameters"] for one in found)) if found else None,
+                theirs and theirs.parameters,
+                mean_seconds(records),
+                fmean(own for own, _ in same) / fmean(other for _, other in same) if same else None,
+                theirs and theirs.seconds,
+                theirs and theirs.seconds / published[_REFERENCE].seconds,
+                interval([one["peak_bytes"] / _MEBIBYTE for one in found]),
+                interval([one["bytes_before"] / _MEBIBYTE for one in found]),
+                theirs and theirs.mebibytes,
+            ]
+        )
+    columns = (
+        Column("algorithm"),
+        Column("parameters"),
+        Column("paper's"),
+        Column("seconds", 1),
+        Column(f"times {_REFERENCE}", 2),
+        Column("paper's seconds"),
+        Column(f"paper's times {_REFERENCE}", 2),
+        Column("peak MiB", 0),
+        Column("of these before training", 0),
+        Column("paper's MiB"),
+    )
+    notes = (
+        "Seconds are of the whole training: with the search for the number of epochs, and the columns solved for. "
+        "What a process does only once, such as compiling, is not counted. The paper's are of a graphics card (GTX "
+        "980) and 20 to 30 epochs.",
+        f"Machines differ, and so do days: compare by times {_REFERENCE}, which is only there where {_REFERENCE} was "
+        "measured by the same command. A command that writes into another folder measures all anew.",
+        "Peak memory is that of the process, with its libraries and the ratings; the paper's is that of the card.",
+        "Parameters are the weights and biases of a network, or the vectors of all users and items.",
+    )
+    return Result((Table("What a training takes", columns, rows),), notes)
+
+
+COST = Experiment(
+    name="cost",
+    title="Time, memory and parameters",
+    claim="large networks train within minutes on a graphics card; side information adds about 5 %.",
+    labels=tuple(LINEUP),
+    splits=1,
+    quick_splits=1,
+    draw=_draw_cost,
+)
