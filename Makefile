@@ -43,11 +43,12 @@ docs: $(READY) ## Build the site into docs/_build/html
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo 'open docs/_build/html/index.html'
 
-check: $(READY) ## Linters, layers and type check
+check: $(READY) ## Linters, layers, types, and the wording of docs and help texts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(BIN)/python -m tests.wording
 
 format: $(READY) ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .

@@ -3,6 +3,7 @@
 import re
 from contextlib import nullcontext
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from cofill import CFN
 from tests.pages import Player, blocks
+from tests.wording import judged, options
 
 ROOT = Path(__file__).parent.parent
 
@@ -78,7 +80,7 @@ def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch
     Path("tags.csv").write_text("\n".join(["item,tag", *tags]), encoding="utf-8")
     people = [f"{user},{user - 20},{jobs[user % 3]}" for user in range(40, 60)]
     Path("users.csv").write_text("\n".join(["user,age,occupation", *people]), encoding="utf-8")
-    CFN(epochs=2, hidden=8).fit("ratings.csv").save("model")
+    CFN(epochs=2, hidden=8).fit("ratings.csv", item_features="movies.csv").save("model")
     for source in python_blocks(document):
         exec(compile(source.replace("CFN()", "CFN(epochs=2, hidden=12)"), document, "exec"), {})
 
@@ -172,9 +174,80 @@ def test_readme_is_short_names_both_commands_and_links_to_what_there_is() -> Non
         assert (ROOT / link).exists(), link
 
 
-def test_readme_speaks_of_users_and_items() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert not re.findall(r"(?i)\b(?:some|no|any|every)body\b|\bwho(?:ever|m)\b|former default", readme)
+OF_OTHERS = {
+    "--volume",
+    "--publish",
+    "--file",
+    "--tag",
+    "--system",
+    "--home-dir",
+    "--shell",
+    "--directory",
+    "--owner",
+} | {
+    *(
+        "--group",
+        "--mode",
+        "--now",
+        "--command",
+        "--silent",
+        "--fail",
+        "--retry",
+        "--retry-connrefused",
+        "--data-binary",
+    ),
+    *(
+        "--editable",
+        "--dest",
+        "--no-index",
+        "--find-links",
+        "--index-url",
+        "--no-build-isolation",
+        "--inplace",
+        "--strict",
+        "--user",
+    ),
+}
+"""Options of pip, curl, docker, systemd and others."""
+
+
+def test_every_option_module_and_file_that_the_docs_name_exists() -> None:
+    known = options() | OF_OTHERS
+    for script in (ROOT / "benchmarks").glob("*.py"):
+        known |= set(re.findall(r"\"(--[a-z][\w-]+)\"", script.read_text(encoding="utf-8")))
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
+    wrong = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *pages]:
+        text = page.read_text(encoding="utf-8")
+        named = set(re.findall(r"(?<![\w-])--[a-z][\w-]*\w", text)) - known
+        files = set(re.findall(r"\b(?:src/cofill|tests|benchmarks|deploy)/[\w./-]*\w", text))
+        modules = set(re.findall(r"\bcofill(?:\.[a-z_]+)+\b", text)) - {
+            "cofill.algorithms",
+            "cofill.service",
+            "cofill.json",
+        }
+        wrong += [f"{page.name}: {one}" for one in named]
+        wrong += [f"{page.name}: {one}" for one in files if not (ROOT / one).exists()]
+        wrong += [f"{page.name}: {one}" for one in modules if not is_there(one)]
+    assert not wrong
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_wording_that_the_house_does_not_write_is_found() -> None:
+    page = "Somebody rates `a b`.\n\n- Users rate [items](x.md).\n\n```sh\nwhoever\n```\n" + "word " * 36 + "end.\n"
+    assert [one.what for one in judged("page.md", page)] == [
+        "says Somebody",
+        "says whoever",
+        "has a sentence of 37 words",
+    ]
 
 
 def test_the_path_of_a_rating_is_that_of_files_that_exist() -> None:

@@ -149,7 +149,7 @@ def test_every_command_setting_and_route_is_in_the_reference(site: Path, pages: 
     assert set(CFNSettings.model_fields) <= shown
     ours = {name for name, one in algorithms().items() if one.home.startswith("cofill.")} - {"cfn"}
     assert {f"settings-of-{name}" for name in ours} <= pages["reference/settings.html"].anchors
-    assert {"get-v1-recommendations", "post-v1-events", "delete-v1-user"} <= pages["reference/routes.html"].anchors
+    assert {"get-v1-recommendations", "post-v1-events", "delete-v1-user"} <= pages["reference/http.html"].anchors
 
 
 def test_the_version_is_that_of_the_package(site: Path) -> None:

@@ -156,7 +156,7 @@ def test_recommend_to_a_user(run: Run, model: Path, world: Path) -> None:
 
 def test_recommend_to_somebody_unknown(run: Run, refused: Callable[..., str], model: Path) -> None:
     result = run("recommend", model, "--user", "nobody", "-n", 3)
-    assert result.err == "user 'nobody' is not in the model: these are what anybody is recommended\n"
+    assert result.err == "user 'nobody' is not in the model: this is the list of a user without ratings\n"
     assert len(result.out.splitlines()) == 8
     assert "an id is an empty string" in refused("recommend", model, "--user", "")
 

@@ -32,7 +32,7 @@ def test_the_table_adds_up(run: Run, model: Path, by: str, together: str) -> Non
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Why Film 7\n")
     names, amounts = amounts_in(result.out)
-    assert names[0] == "what anybody gets"
+    assert names[0] == "base, without ratings"
     assert names[3].endswith(" more")
     assert names[4:-1] in ([], ["remainder"])  # as it rounds here
     assert names[-1] == f"together: {together}"
@@ -46,7 +46,7 @@ def test_a_remainder_that_rounds_to_nothing_is_not_shown(
     one = Contribution(-4e-5, 3, 4.0)
     print_explanation(Explanation(7, "list", 0.5, 0.5, 0.5 - remainder - one.amount, [one], remainder), 10)
     names, amounts = amounts_in(out := capsys.readouterr().out)
-    assert names == ["what anybody gets", "3", *(["remainder"] if told else []), "together: the list score"]
+    assert names == ["base, without ratings", "3", *(["remainder"] if told else []), "together: the list score"]
     assert sum(amounts[:-1]) == pytest.approx(amounts[-1], abs=3e-4)
     assert not re.search(r"-0\.0+\b", out)
 
@@ -130,7 +130,7 @@ def test_titles_are_printed_literally(run: Run, model: Path) -> None:
 
 def test_an_id_that_nobody_knows_gets_what_anybody_gets(run: Run, model: Path) -> None:
     result = run("explain", model, 7, "--user", "bert", "--json")
-    assert result.err == "user 'bert' is not in the model: this is what anybody gets\n"
+    assert result.err == "user 'bert' is not in the model: this is the score for a user without ratings\n"
     assert json.loads(result.out)["contributions"] == []
 
 
@@ -139,7 +139,7 @@ def test_wrong_calls(refused: Callable[..., str], model: Path) -> None:
     assert refused("explain", model, 7, code=2) == needed
     assert refused("explain", model, "zz", "--user", 1) == "item 'zz' is not in the model; check the id\n"
     assert refused("explain", model, 7, "--user", 1, "--rating", "2=3") == (
-        "--rating is for somebody new, and --user for somebody the model knows; leave out one\n"
+        "--rating is for a new user, and --user for a user of the model; leave out one\n"
     )
     for wrong in ("2", "=3", "2=", "2=good"):
         message = refused("explain", model, 7, "--rating", wrong, code=2)

@@ -392,7 +392,7 @@ def test_recommend_to_somebody_described(run: Run, hybrid: Path, write: Callable
     assert_same(partly.out, model.recommend({}, features={"age": 70, "occupation": None, "links": None}))
     assert run("recommend", hybrid, "--describe", "age=70", "--json", "--quiet").err == ""
     table = run("recommend", hybrid, *words, "--ratings", ratings)
-    assert table.out.startswith("For somebody with 2 ratings, age 70, occupation retired, links 1|2\n")
+    assert table.out.startswith("For a user with 2 ratings, age 70, occupation retired, links 1|2\n")
 
 
 def assert_same(printed: str, expected: list[Any]) -> None:
@@ -411,22 +411,22 @@ def assert_same(printed: str, expected: list[Any]) -> None:
         ),
         (
             "--describe age=3 --describe user=42",
-            "--describe user=42 is an id, and --describe is for somebody new; use --user 42",
+            "--describe user=42 is an id, and --describe is for a new user; use --user 42",
         ),
         ("--describe agee=3", "the description: there is no column 'agee'; did you mean 'age'?"),
         ("--describe age=3 --describe age=4", "--describe age=... is given twice; keep one of them"),
         (
             "--describe age=3 --user 1",
-            "--describe is for somebody new; leave out --user, or describe users by their ids with --user-features",
+            "--describe is for a new user; leave out --user, or describe users by their ids with --user-features",
         ),
         (
             "--describe age=3 --all",
-            "--describe is for somebody new; leave out --all, or describe users by their ids with --user-features",
+            "--describe is for a new user; leave out --all, or describe users by their ids with --user-features",
         ),
         (
             "--user-features {users} --ratings {users}",
             "--user-features describes users by their ids; give --user ID or --all with it, or --describe COLUMN=VALUE "
-            "instead for somebody without an id",
+            "instead for a user without an id",
         ),
         ("--user-features {users} --describe age=3", "--user-features describes users by their ids; give --user ID"),
         ("--user 1 --user-features {items}", "{items}: there is no column 'age', which holds a number; add it"),

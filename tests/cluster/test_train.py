@@ -30,7 +30,7 @@ DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared
 SMALL = {"hidden": 24, "epochs": 4, "patience": 2, "threads": 1, "list_goal": "any"}
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "item": (2, {"orientation": "item"}),
-    "deep": (3, {"hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}),
+    "deep": (3, {"hidden": [26, 20, 26]}),
     "paper": (2, {"decoder": "network", "presence": 0.0, "output": "tanh"}),
     "user": (3, {"orientation": "user"}),
     "user, half life": (2, {"orientation": "user", "half_life": 100.0}),

@@ -88,17 +88,17 @@ def test_unknown_users_are_told(model: Recommender) -> None:
     with pytest.raises(UnknownIdError, match=r"^2 users, such as 99, are not in the model; check the ids, or pass unk"):
         model.recommend_many([1, 99, 100])
     with pytest.warns(DataWarning, match=r"user 99 is not in the model; they get what a stranger is recommended"):
-        lists = model.recommend_many([1, 99], n=4, unknown_users="anybody")
+        lists = model.recommend_many([1, 99], n=4, unknown_users="popular")
     assert [user for user, _ in lists] == [1, 99]
     assert lists.to_polars().filter(pl.col("user") == 99)["item"].to_list() == [
         one.item for one in model.recommend(99, 4)
     ]
     with pytest.warns(DataWarning, match="user 'ann' is not in the model"):
-        mixed = model.recommend_many([1, "ann"], n=1, unknown_users="anybody").to_polars()
+        mixed = model.recommend_many([1, "ann"], n=1, unknown_users="popular").to_polars()
     assert mixed["user"].to_list() == ["1", "ann"]
     with pytest.warns(DataWarning, match="2 users, such as 99, are not in the model; they get no list"):
         assert [user for user, _ in model.recommend_many([99, 1, 100], unknown_users="skip")] == [1]
-    with pytest.raises(DataError, match=r"unknown_users must be one of refuse, anybody, skip\. Got 'raise'"):
+    with pytest.raises(DataError, match=r"unknown_users must be one of refuse, popular, skip\. Got 'raise'"):
         model.recommend_many([1], unknown_users="raise")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="recommend is about one person, and this may be several; ask recommend_many"):
         model.recommend([1, 2])  # type: ignore[arg-type]

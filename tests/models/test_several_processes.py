@@ -193,9 +193,7 @@ def test_both_decoders(decoder: str, noise: Noise) -> None:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "deep, pre-trained": {
-        "hidden": (WIDTH, 6, WIDTH), "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2, "features": "rows",
-    },
+    "deep": {"hidden": (WIDTH, 6, WIDTH), "features": "rows"},
     "deep, no validation": {"hidden": (WIDTH, 6), "decoder": "network", "activation": "sigmoid", "validation": 0},
     "features": {"features": "rows and columns"},
     "features, former decoder": {"features": "rows and columns", "decoder": "network", "output": "tanh"},

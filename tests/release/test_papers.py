@@ -116,7 +116,7 @@ def private_names(module: ast.Module) -> set[str]:
 
 
 def test_the_papers_link_to_what_there_is() -> None:
-    for paper in ("SECURITY.md", "CONTRIBUTING.md", "docs/how-to/install.md", "docs/how-to/licences.md"):
+    for paper in ("SECURITY.md", "CONTRIBUTING.md", "docs/how-to/install.md"):
         path = REPOSITORY / paper
         for link in re.findall(r"\]\((?!https?:|#)(.*?)(?:#.*?)?\)", path.read_text(encoding="utf-8")):
             assert (path.parent / Path(link)).exists(), f"{paper}: {link}"

@@ -130,14 +130,14 @@ def test_a_client_that_is_generated_from_it_gets_a_list(fuzzed: Server, tmp_path
     assert made.returncode == 0, made.stdout + made.stderr
     program = f"""
 from generated import Client
-from generated.api.recommending import recommend_for_somebody, recommend_for_user
+from generated.api.recommending import recommend_for_described_user, recommend_for_user
 from generated.models import Given, Problem, Recommended, RecommendationRequest
 
 client = Client(base_url={fuzzed.told["address"]!r})
 found = recommend_for_user.sync(client=client, user="7", n=3, where=["year:1900.."])
 assert isinstance(found, Recommended) and len(found.items) == 3 and found.known, found
 mine = RecommendationRequest(ratings=[Given(item=1, rating=4.5)], n=2)
-assert len(recommend_for_somebody.sync(client=client, body=mine).items) == 2
+assert len(recommend_for_described_user.sync(client=client, body=mine).items) == 2
 refused = recommend_for_user.sync(client=client, user="7", n=3, where=["genres:drama"])
 assert isinstance(refused, Problem) and refused.type_.value == "/problems/unknown-value", refused
 """

@@ -78,7 +78,7 @@ def power_cut(shop: Shop) -> None:
     assert 5 not in names["again"]
 
 
-def forgotten(shop: Shop) -> None:
+def deleted(shop: Shop) -> None:
     for user in ("visitor-8", 17):
         with pytest.raises(shop.names["RefusedError"], match="not known"):
             shop.names["shop"].ratings(user)
@@ -109,10 +109,10 @@ PROMISES: dict[str, Callable[[Shop], None]] = {
     "Sold out": sold_out,
     "Rules of the house": rules,
     "A power cut": power_cut,
-    "Somebody wants to be forgotten": forgotten,
+    "Delete a user's data": deleted,
     "Evening: learn from the day": learned,
     "Try it on some of the visitors": tried,
-    "It is better: serve it to all, and go back if it is not": back_again,
+    "Promote or roll back": back_again,
 }
 
 

@@ -247,9 +247,9 @@ def test_the_genetic_search_beats_chance() -> None:
 
 
 def test_the_example_of_the_docs_runs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "explanation" / "search.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "tuning.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(source, "docs/explanation/search.md", "exec"), names)
+    exec(compile(source, "docs/how-to/tuning.md", "exec"), names)
     assert len(names["study"].trials) == 60
     assert names["study"].best_value < 1

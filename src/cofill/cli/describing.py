@@ -39,7 +39,7 @@ def add_describe(parser: argparse.ArgumentParser, ratings: str) -> None:
         action="append",
         type=_column_and_value,
         metavar="COLUMN=VALUE",
-        help=f"somebody new, with or without {ratings}: what is known about them, such as age=25; "
+        help=f"a new user, with or without {ratings}: their features, such as age=25; "
         "`cofill features MODEL` lists the columns",
     )
 
@@ -65,7 +65,7 @@ def description(options: argparse.Namespace, model: "Recommender") -> dict[str, 
     for column, value in about.items():
         if column not in columns and (column in ids or normalised(column) in ("id", *USUAL_NAMES["user"])):
             raise SettingsError(
-                f"--describe {column}={value} is an id, and --describe is for somebody new; use --user {value}"
+                f"--describe {column}={value} is an id, and --describe is for a new user; use --user {value}"
             )
     return dict.fromkeys(columns) | about
 

@@ -19,13 +19,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("item", metavar="ITEM", help="the item to explain")
     add_by(parser, "explain its score in lists (list, the default), or its predicted rating")
-    parser.add_argument("--user", metavar="ID", help="somebody the model knows")
+    parser.add_argument("--user", metavar="ID", help="a user of the model")
     parser.add_argument(
         "--rating",
         action="append",
         type=_item_and_rating,
         metavar="ITEM=RATING",
-        help="somebody new: one of their ratings, such as Alien=5; repeat for more",
+        help="a new user: one of their ratings, such as Alien=5; repeat for more",
     )
     add_describe(parser, "--rating")
     add_count(parser)
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse("one of the arguments --user --rating --describe is required")
     if new and options.user is not None:
         other = "--rating" if options.rating else "--describe"
-        raise SettingsError(f"{other} is for somebody new, and --user for somebody the model knows; leave out one")
+        raise SettingsError(f"{other} is for a new user, and --user for a user of the model; leave out one")
     model = Recommender.load(options.model)
     check_by(options, model)
     if options.item not in model.items:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         found = model.explain(options.user, options.item, by=options.rank_by)
         if options.user not in model.users and not options.quiet:
-            note(f"user {options.user!r} is not in the model: this is what anybody gets")
+            note(f"user {options.user!r} is not in the model: this is the score for a user without ratings")
     if options.json:
         print_json(_as_json(found))
     else:
@@ -76,7 +76,7 @@ def print_explanation(found: "Explanation", n: int) -> None:
         share = f"{amount / found.value:z.1%}" if found.by == "list" and found.value > 0 else None
         return what, None if rated is None else f"{rated:g}", amount, share, title
 
-    rows = [row("what anybody gets", found.base)]
+    rows = [row("base, without ratings", found.base)]
     rows += [
         row(entry.feature if entry.item is None else str(entry.item), entry.amount, entry.rating, entry.title)
         for entry in told

@@ -51,7 +51,7 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         type=_share,
         default=0.0,
         metavar="SHARE",
-        help="the share of places, from 0 to 1, for items that nobody has rated, scored by their features (default 0)",
+        help="the share of places, from 0 to 1, for items without ratings, scored by their features (default 0)",
     )
 
 

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--user", metavar="ID", help="somebody the model knows, or whom --user-features describes")
-    who.add_argument(
-        "--ratings", type=Path, metavar="FILE", help="somebody new: a file with the columns item and rating"
-    )
-    who.add_argument("--all", action="store_true", help="everybody: CSV, or one JSON document a line with --json")
+    who.add_argument("--user", metavar="ID", help="a user of the model, or one that --user-features describes")
+    who.add_argument("--ratings", type=Path, metavar="FILE", help="a new user: a file with the columns item and rating")
+    who.add_argument("--all", action="store_true", help="all users: CSV, or one JSON document a line with --json")
     add_describe(parser, "--ratings")
     add_describing(parser)
     add_count(parser)
@@ -81,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         note_unknown(about)
     if options.user is not None and options.user not in model.users and not options.quiet:
-        note(f"user {options.user!r} is not in the model: these are what anybody is recommended")
+        note(f"user {options.user!r} is not in the model: this is the list of a user without ratings")
     if not found and not options.quiet:
         _note_nothing_left(options)
     if options.json:
@@ -114,16 +112,16 @@ def _check_call(options: argparse.Namespace) -> None:
     if options.out is not None and not options.all:
         raise SettingsError("--out goes with --all; leave it out, or redirect the output")
     if options.ray is not None and not options.all:
-        raise SettingsError("--ray makes the lists of everybody; add --all, or leave out --ray")
+        raise SettingsError("--ray makes the lists of all users; add --all, or leave out --ray")
     if options.describe and (options.user is not None or options.all):
         other = "--all" if options.all else "--user"
         raise SettingsError(
-            f"--describe is for somebody new; leave out {other}, or describe users by their ids with --user-features"
+            f"--describe is for a new user; leave out {other}, or describe users by their ids with --user-features"
         )
     if options.user_features and new:
         raise SettingsError(
             "--user-features describes users by their ids; give --user ID or --all with it, or --describe COLUMN=VALUE "
-            "instead for somebody without an id"
+            "instead for a user without an id"
         )
 
 
@@ -140,7 +138,7 @@ def _somebody_new(
         words.append(f"{len(ratings)} rating{'s' if len(ratings) > 1 else ''}")
     about = description(options, model)
     words += [f"{column} {value or 'unknown'}" for column, value in options.describe or ()]
-    return ratings, f"For somebody with {', '.join(words)}", about
+    return ratings, f"For a user with {', '.join(words)}", about
 
 
 def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
@@ -152,7 +150,7 @@ def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
     endings = (".jsonl", ".json") if options.json else (".csv",)
     if options.out.suffix not in endings:
         form = "lines of JSON" if options.json else "CSV; --json gives lines of JSON"
-        raise DataError(f"{options.out}: everybody's list is written as {form}; end the name in {endings[0]}")
+        raise DataError(f"{options.out}: the lists of all users are written as {form}; end the name in {endings[0]}")
     with replacing(options.out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         _write_everybody(model, options, file)
     if not options.quiet:
@@ -165,7 +163,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
     from cofill.progress import share_done
     from cofill.workers import orderly_termination
 
-    check_folder(options, "everybody's lists")
+    check_folder(options, "the lists of all users")
     outline = ModelOutline(options.model)
     check_by(options, outline)
     rules = rules_from(options, outline)

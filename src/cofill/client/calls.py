@@ -31,7 +31,7 @@ class Rules(TypedDict, total=False):
 
 
 class ListRequest(Rules, total=False):
-    """One list of a batch: a user by id, or somebody described by ratings {item: rating}, features, or both."""
+    """One list of a batch: a user by id, or described by ratings {item: rating}, features, or both."""
 
     user: Id
     ratings: Mapping[Any, float]
@@ -44,7 +44,7 @@ class ListRequest(Rules, total=False):
 
 
 class Event(TypedDict):
-    """What somebody did with an item (view, click, play, buy, a kind of your own), or that it was `shown` to them."""
+    """What a user did with an item (view, click, play, buy, a kind of your own), or that it was `shown` to them."""
 
     user: Id
     item: Id
@@ -94,7 +94,7 @@ def recommend(
     why: bool = False,
     model: str | None = None,
 ) -> Call[messages.Recommended]:
-    """What a user would like, or somebody described by ratings {item: rating}, features, or both."""
+    """What a user would like: by id, or described by ratings {item: rating}, features, or both."""
     body = {
         **_somebody(user, ratings, features, model),
         "n": n,
@@ -139,7 +139,7 @@ def explain(
     by: By = "list",
     model: str | None = None,
 ) -> Call[messages.Why]:
-    """What pushes an item up or down for a user, or for somebody described."""
+    """What pushes an item up or down for a user, by id or described."""
     body = {**_somebody(user, ratings, features, model), "item": item, "by": by}
     return Call("POST", "/v1/why", reading(messages.Why), body=_json(body))
 

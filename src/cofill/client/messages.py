@@ -53,7 +53,7 @@ class UnknownIds(Reply):
 
 
 class Push(Reply):
-    """One of somebody's ratings, or a column of what is known about them, and how far it moves an item."""
+    """One of a user's ratings or features, and how far it moves an item."""
 
     amount: float = Field(description="how far it moves the item up (above 0) or down")
     item: Id | None = Field(default=None, description="the item that was rated")
@@ -70,7 +70,7 @@ class Why(Reply):
     by: By = Field(description="what was explained: the score in lists, or the predicted rating")
     value: float = Field(description="the score, or the rating within the scale")
     unclipped: float = Field(description="the value before it was brought within the scale")
-    base: float = Field(description="what anybody would get")
+    base: float = Field(description="the value for a user without ratings")
     contributions: list[Push] = Field(description="what pushes it up or down, the strongest first")
     remainder: float = Field(description="what no single rating or feature is answerable for")
     low: float | None = Field(default=None, description=LOW)
@@ -95,7 +95,7 @@ class Recommended(FromModel):
     """A list, best first."""
 
     items: list[RecommendedItem] = Field(description="best first")
-    known: bool | None = Field(description="whether the model knows the user; null for somebody described")
+    known: bool | None = Field(description="whether the model knows the user; null for a described user")
     unknown: UnknownIds | None = Field(
         default=None,
         description="ids of the user, of `among` and of `exclude` that are not known; left out if there are none",
@@ -115,7 +115,7 @@ class Predicted(FromModel):
     high: list[float] | None = Field(default=None, description=HIGH)
     unknown: UnknownIds | None = Field(
         default=None,
-        description="ids that are not known: what is predicted of them is what anybody would expect; else left out",
+        description="ids that are not known: the biases are predicted of them; else left out",
     )
     model: str = Field(description=ANSWERED)
 

@@ -147,33 +147,39 @@ class Predictor:
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """How far the ratings and features of a user, known or new, move the predictions at these items.
 
-        A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user. What
-        remains beyond the prediction for an unknown user with all of them replaced is shared evenly. Of very many
-        ratings, those that are nearest to the unknown user's are replaced together.
+        A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user, that of a
+        feature what it loses without it. What remains beyond the prediction for an unknown user is shared evenly. Of
+        very many ratings, those that are nearest to the unknown user's are replaced together.
         """
-        others, ratings = given.others, given.ratings
-        by_rating = np.zeros((len(items), len(others)))
-        shares = Shares(by_rating, np.zeros((len(items), len(given.widths))))
-        if not len(others):
-            return shares
+        others, ratings, count = given.others, given.ratings, len(given.others)
+        vector = or_zeros(given.features, self.user_features.width)
+        column_of = np.repeat(np.arange(len(given.widths)), given.widths)
+        shares = np.zeros((len(items), count + len(given.widths)))
+        told = count + np.unique(column_of[vector[: len(column_of)] != 0])
+        if not count + len(told):
+            return Shares(shares[:, :0], shares)
         stranger = self.new_user(others[:0], ratings[:0])
         usual = stranger[others]
-        whole = self.new_user(others, ratings)[items].astype(np.float64)
 
-        def lost(replaced: Longs) -> Doubles:
-            other = ratings.copy()
-            other[replaced] = usual[replaced]
-            difference: Doubles = whole - self.new_user(others, other)[items]
-            return difference
+        def predicted(replaced: Longs) -> Doubles:
+            other, features = ratings.copy(), None
+            other[replaced[replaced < count]] = usual[replaced[replaced < count]]
+            if given.features is not None:
+                features = (
+                    np.where(np.isin(count + column_of, replaced), np.float32(0), vector) if len(told) else vector
+                )
+            return np.asarray(self.new_user_at(others, other, features, items), np.float64)
 
+        whole = predicted(told[:0])
         order = np.argsort(-np.abs(ratings - usual), kind="stable")
-        for place in order[:_ONE_BY_ONE]:
-            by_rating[:, place] = lost(order[order == place])
+        for place in [*order[:_ONE_BY_ONE], *told]:
+            shares[:, place] = whole - predicted(np.array([place]))
         rest = order[_ONE_BY_ONE:]
         if len(rest):
-            by_rating[:, rest] = lost(rest)[:, None] / len(rest)
-        by_rating += ((whole - lost(order) - stranger[items]) / len(others))[:, None]
-        return shares
+            shares[:, rest] = ((whole - predicted(rest)) / len(rest))[:, None]
+        left = whole - stranger[items] - shares.sum(1)
+        shares[:, np.append(order, told)] += (left / (count + len(told)))[:, None]
+        return Shares(shares[:, :count], shares[:, count:])
 
     # Changes
 

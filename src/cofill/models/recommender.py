@@ -704,7 +704,7 @@ class Recommender(ABC):
         >>> model.recommend_many([42, 7], n=5).to_pandas()
 
         Each is the list of `recommend`, by the same rules; they are made in batches of bounded memory. An unknown id is
-        an error; `unknown_users="anybody"` gives it the list of a user without ratings, and `"skip"` leaves it out,
+        an error; `unknown_users="popular"` gives it the list of a user without ratings, and `"skip"` leaves it out,
         with a warning. `progress` is called with a `Step` after each batch.
         """
         check_count(n)

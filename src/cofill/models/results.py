@@ -133,7 +133,7 @@ class BestItems(NamedTuple):
             yield RankedList(entries[end - length : end], fields, integers=items.integers)
 
 
-UnknownUsers = Literal["refuse", "anybody", "skip"]
+UnknownUsers = Literal["refuse", "popular", "skip"]
 """What becomes of ids that the model does not know, where many are asked about."""
 
 
@@ -156,9 +156,9 @@ def users_asked(users: Iterable[Id] | None, known: Vocabulary, unknown: UnknownU
     some = f"user {first!r} is" if new.sum() == 1 else f"{new.sum():,} users, such as {first!r}, are"
     found = f"{some} not in the model"
     if unknown == "refuse":
-        remedy = "check the ids, or pass unknown_users='anybody', or 'skip'; recommend takes the ratings of a new user"
+        remedy = "check the ids, or pass unknown_users='popular', or 'skip'; recommend takes the ratings of a new user"
         raise UnknownIdError(found, remedy)
-    if unknown == "anybody":
+    if unknown == "popular":
         warnings.warn(DataWarning(found, "they get what a stranger is recommended"), stacklevel=3)
         return ids, indices
     warnings.warn(DataWarning(found, "they get no list"), stacklevel=3)
@@ -325,7 +325,7 @@ def placed(vectors: Floats, progress: Callable[[float], None] | None = None) -> 
 
 # Training
 
-Phase = Literal["pretrain", "search", "train"]
+Phase = Literal["search", "train"]
 """Pre-training of the layers; the run that finds the number of epochs; the training that is kept."""
 
 

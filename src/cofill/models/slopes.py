@@ -13,23 +13,26 @@ ratings has what its features lead one to expect of each column, and one with ra
 Of a row with n ratings, K = sum g g' and h = sum g (rating - overall - f'e):
 
     C = (S^-1 + K / noise)^-1,   d = C (h / noise + S^-1 Bf) - Bf
-    B from [sum w ff' (x) (S^-1 - S^-1 C S^-1) + 1 / tau] B = sum w f (x) S^-1 C h / noise
+    B moves by [sum w ff' (x) (S^-1 - S^-1 C S^-1) + 1 / tau]^-1 [sum w f (x) S^-1 d - B / tau]
 
 w = (n + k) / (n + mean n), k = noise / S_00: rows with few ratings are more, and differ from those with many.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.rng import Keys, Portion, Sample, seed_of
 from cofill.threads import on_all_cores
+from cofill.workers import cores
 
 _ROUNDS = 5
 # Directions of features that are kept of either side: B and the inverses stay small.
@@ -41,6 +44,8 @@ _FIRST_ROW, _FIRST_COLUMN, _FIRST_SLOPE, _FIRST_EFFECT, _FIRST_NOISE = 0.1, 0.2,
 _WORTH = 5.0
 # Numbers in a batch of rows, and of all K that are kept from one round to the next.
 _BATCH, _KEPT = 1_000_000, 60_000_000
+# Rows that tell the matrix of the normal equations of B. All of them pull B, so some are enough to find the way.
+_ROWS_OF_CURVATURE = 8_192
 
 # Examples of a ridge regression: enough for hundreds of features, and a bound on time and memory.
 _EXAMPLES = 20_000
@@ -335,22 +340,26 @@ def fit_slopes(
     of_rows = Design.of(row_features, row_counts, row_means, portion.row_keys, ALONE)
     of_columns = Design.of(column_features, column_counts, column_means, portion.column_keys, exchange)
     f, g = of_rows(row_features), of_columns(column_features)
-    rows = _Fit(by_row, row_counts, f, g, overall, _FIRST_ROW * spread, spread, damping, exchange, ALONE)
-    columns = _Fit(by_column, column_counts, g, f, overall, _FIRST_COLUMN * spread, spread, damping, ALONE, exchange)
+    about, keys = (overall, spread, damping), (portion.row_keys, portion.column_keys)
+    rows = _Fit(by_row, row_counts, f, g, _FIRST_ROW, about, keys[0], exchange, ALONE)
+    columns = _Fit(by_column, column_counts, g, f, _FIRST_COLUMN, about, keys[1], ALONE, exchange)
     noise, tau = _FIRST_NOISE * spread, np.full(3, _FIRST_EFFECT * spread)
     count = max(total(exchange, by_row.nnz)[0], 1.0)
     coefficients = np.zeros((g.shape[1], f.shape[1]))
     for _ in range(_ROUNDS):
-        coefficients, tau = _effects(*rows.equations(columns.effects, noise), tau)
-        rows.update(coefficients, columns.effects, noise)
-        turned, tau = _effects(*columns.equations(rows.effects, noise), tau[[1, 0, 2]])
+        rows.read(columns.effects)
+        coefficients, tau = _effects(*rows.equations(coefficients, noise), coefficients, tau)
+        rows.update(coefficients, noise)
+        columns.read(rows.effects)
+        turned, tau = _effects(*columns.equations(coefficients.T, noise), coefficients.T, tau[[1, 0, 2]])
         coefficients, tau = turned.T, tau[[1, 0, 2]]
-        columns.update(turned, rows.effects, noise)
+        columns.update(turned, noise)
         left = columns.error + rows.uncertain + columns.uncertain
         noise = float(np.clip(left / count, 1e-6 * spread, spread))
         rows.damp(noise)
         columns.damp(noise)
-    rows.update(coefficients, columns.effects, noise, last=True)
+    rows.read(columns.effects)
+    rows.update(coefficients, noise, last=True)
     sides = (
         Side(design, fit.covariance, fit.inputs, fit.effects.astype(np.float32))
         for design, fit in ((of_rows, rows), (of_columns, columns))
@@ -367,27 +376,31 @@ class _Fit:
         counts: Longs,
         inputs: Floats,
         others: Floats,
-        overall: float,
-        variance: float,
-        spread: float,
-        damping: float | None,
+        first: float,
+        about: tuple[float, float, float | None],
+        keys: Keys,
         ratings: Exchange,
         ids: Exchange,
     ) -> None:
+        """`about`: the overall mean, the variance of all ratings, and the damping that is given, if one is."""
         self._known, self._counts, self.inputs, self._others = known, counts, inputs, others
-        self._overall, self._damping, self._together, self._ids = overall, damping, ratings, ids
+        self._overall, spread, self._damping = about
+        self._together, self._ids = ratings, ids
         width = others.shape[1]
-        self._first = np.diag(np.r_[variance, np.full(width - 1, _FIRST_SLOPE * spread)])
+        self._first = np.diag(np.r_[first * spread, np.full(width - 1, _FIRST_SLOPE * spread)])
         self.covariance = self._first.copy()
-        self.effects = np.zeros((known.rows, width))
-        self._doubt = np.zeros((width, width))  # the sum of C over all rows
-        self.error = self.uncertain = 0.0
+        self.effects, self._sums = np.zeros((known.rows, width)), np.zeros((known.rows, width))
+        self.error = self.uncertain = self._squares = 0.0
         rated = np.flatnonzero(counts)
         self._rated, ratings_of_all = total(ids, len(rated), counts.sum())
         self._mean_count = ratings_of_all / max(self._rated, 1)
-        self._batches = list(_batches(rated[np.argsort(-counts[rated], kind="stable")], counts, width))
+        chosen = np.isin(rated, Sample.of(keys, rated, _ROWS_OF_CURVATURE, _SEED, ids).places)
+        self._share = total(ids, chosen.sum())[0] / max(self._rated, 1)
+        self._batches = [*_batches(rated[chosen], counts, width, True), *_batches(rated[~chosen], counts, width, False)]
+        self._triangle = np.triu_indices(width)
+        self._square = _symmetric(self._triangle, width)
         self._grams: dict[int, Floats] = {}
-        self._keeps = len(rated) * width**2 <= _KEPT
+        self._keeps = len(rated) * len(self._triangle[0]) <= _KEPT
 
     def damp(self, noise: float) -> None:
         """Where a damping is given, the variance of deviations follows from it."""
@@ -397,39 +410,59 @@ class _Fit:
             factors[0] = (wanted / self.covariance[0, 0]) ** 0.5
             self.covariance *= np.outer(factors, factors)
 
-    def equations(self, others: Doubles, noise: float) -> tuple[Doubles, Doubles]:
-        """The normal equations of B with the effects of rows integrated out: (p, q, p, q) and (p, q)."""
-        inverse = np.linalg.inv(self.covariance)
-        damping = noise / self.covariance[0, 0]
-        p, q = len(inverse), self.inputs.shape[1]
-        (i, j), (m, n) = np.triu_indices(p), np.triu_indices(q)
+    def read(self, others: Doubles) -> None:
+        """What columns with such effects leave over of the ratings."""
+        known, squares = self._known, np.zeros(self._known.rows)
+        cuts = np.searchsorted(known.indptr, np.linspace(0, known.nnz, 4 * cores() + 1)).clip(0, known.rows)
+        cuts[0], cuts[-1] = 0, known.rows
 
-        def work(batch: "_Batch") -> tuple[Doubles, Doubles, Doubles]:
-            grams, sums, _ = self._read(batch, others)
-            covariance = np.linalg.inv(inverse + grams / noise)
-            counts = self._counts[batch.rows]
-            weights = ((counts + damping) / (counts + self._mean_count))[:, None]
-            shrunk = inverse - inverse @ covariance @ inverse
-            f = self.inputs[batch.rows].astype(np.float64)
-            told = (covariance @ sums[:, :, None])[:, :, 0] @ inverse / noise
-            return shrunk[:, i, j].T @ (weights * f[:, m] * f[:, n]), told.T @ (weights * f), covariance.sum(0)
+        def work(part: tuple[int, int]) -> None:
+            _add_up(
+                known.indptr, known.indices, known.values, self._overall, *part, self.inputs, self._others, others,
+                self._sums, squares,
+            )  # fmt: skip
 
-        packed, right = np.zeros((len(i), len(m))), np.zeros((p, q))
-        self._doubt = np.zeros((p, p))
-        for one, other, doubt in self._each(work):
-            packed += one
-            right += other
-            self._doubt += doubt
-        self._ids.all_reduce(packed)
-        self._ids.all_reduce(right)
-        self._ids.all_reduce(self._doubt)
-        of_columns, of_rows = np.empty((p, p), np.int64), np.empty((q, q), np.int64)
-        of_columns[i, j] = of_columns[j, i] = np.arange(len(i))
-        of_rows[m, n] = of_rows[n, m] = np.arange(len(m))
-        whole = packed[of_columns[:, None, :, None], of_rows[None, :, None, :]]
-        return whole, right
+        on_all_cores(work, pairwise(cuts.tolist()))
+        self._together.all_reduce(self._sums)
+        self._squares = float(self._together.all_reduce(squares).sum())
 
-    def update(self, coefficients: Doubles, others: Doubles, noise: float, *, last: bool = False) -> None:
+    def equations(self, coefficients: Doubles, noise: float) -> tuple[Doubles, Doubles]:
+        """With the effects of rows integrated out, and by B (p, q): the matrix (p, q, p, q) of the normal equations, as
+        some rows tell it, and what all rows still pull B by (p, q).
+        """
+        inverse, damping = np.linalg.inv(self.covariance), noise / self.covariance[0, 0]
+        (p, q), (i, j), (m, n) = coefficients.shape, self._triangle, np.triu_indices(coefficients.shape[1])
+
+        def work(batch: "_Batch") -> tuple[Doubles, float, tuple[Doubles, Doubles, Doubles] | None]:
+            grams = self._gram(batch)
+            covariance = np.asarray(np.linalg.inv(inverse + grams / noise), np.float64) if batch.chosen else None
+            found, expected = self._solved(batch, grams, inverse, coefficients, noise, covariance)
+            counts, f = self._counts[batch.rows], self.inputs[batch.rows].astype(np.float64)
+            weighted = f * ((counts + damping) / (counts + self._mean_count))[:, None]
+            told = None
+            if covariance is not None:
+                products = weighted[:, m] * f[:, n]
+                told = covariance[:, i, j].T @ products, products.sum(0), covariance.sum(0)
+            return (found - expected).T @ weighted, float(weighted[:, 0].sum()), told
+
+        pull, weight = np.zeros((p, q)), np.zeros(1)
+        uncertain, known, self._doubt = np.zeros((len(i), len(m))), np.zeros(len(m)), np.zeros((p, p))
+        for one, other, told in self._each(work):
+            pull += one
+            weight += other
+            if told is not None:
+                uncertain += told[0]
+                known += told[1]
+                self._doubt += told[2]
+        for summed in (pull, weight, uncertain, known, self._doubt):
+            self._ids.all_reduce(summed)
+        self._doubt /= max(self._share, 1e-12)
+        of_rows = _symmetric((m, n), q)
+        uncertain = np.tensordot(np.tensordot(inverse, uncertain[self._square][:, :, of_rows], 1), inverse, (1, 0))
+        matrix = inverse[:, None, :, None] * known[of_rows][:, None] - uncertain.transpose(0, 1, 3, 2)
+        return matrix * (weight[0] / max(known[0], 1e-12)), inverse @ pull
+
+    def update(self, coefficients: Doubles, noise: float, *, last: bool = False) -> None:
         """The effects of rows, and then their covariance, for which `equations` came before with the same noise.
 
         The last time their covariance stays.
@@ -437,16 +470,13 @@ class _Fit:
         inverse = np.linalg.inv(self.covariance)
 
         def work(batch: "_Batch") -> tuple[Doubles, float]:
-            grams, sums, squares = self._read(batch, others)
-            expected = self.inputs[batch.rows] @ coefficients.T
-            right = sums / noise + expected @ inverse
-            found = np.linalg.solve(inverse + grams / noise, right[:, :, None])[:, :, 0]
-            effects = found - expected
-            self.effects[batch.rows] = effects
-            error = squares.sum() + np.einsum("bi,bij,bj->", found, grams, found) - 2 * np.vdot(found, sums)
+            grams = self._gram(batch)
+            found, expected = self._solved(batch, grams, inverse, coefficients, noise)
+            effects = self.effects[batch.rows] = found - expected
+            error = np.einsum("bi,bi->", found, (grams @ found[:, :, None])[:, :, 0] - 2 * self._sums[batch.rows])
             return effects.T @ effects, float(error)
 
-        spread, self.error = np.zeros_like(inverse), 0.0
+        spread, self.error = np.zeros_like(inverse), self._squares
         for one, error in self._each(work):
             spread += one
             self.error += error
@@ -458,50 +488,89 @@ class _Fit:
         self.covariance = (spread + self._doubt + _WORTH * self._first) / (self._rated + _WORTH)
         self.damp(noise)
 
+    def _solved(
+        self,
+        batch: "_Batch",
+        grams: Doubles,
+        inverse: Doubles,
+        coefficients: Doubles,
+        noise: float,
+        covariance: Doubles | None = None,
+    ) -> tuple[Doubles, Doubles]:
+        """(b, p) both: what rows make of columns' inputs, and what their own inputs lead one to expect of that."""
+        expected = self.inputs[batch.rows] @ coefficients.T
+        right = (self._sums[batch.rows] / noise + expected @ inverse)[:, :, None]
+        found = np.linalg.solve(inverse + grams / noise, right) if covariance is None else covariance @ right
+        return np.asarray(found[:, :, 0]), np.asarray(expected, np.float64)
+
     def _each(self, work: Callable[["_Batch"], _Result]) -> list[_Result]:
         if self._together.size == 1:
             return on_all_cores(work, self._batches)
         return [work(batch) for batch in self._batches]  # in step with the other processes
 
-    def _read(self, batch: "_Batch", others: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-        """K (b, p, p), h (b, p) and the sums of squares of what the columns' effects leave over (b,)."""
-        known = self._known
-        starts, counts = known.indptr[batch.rows], np.diff(known.indptr)[batch.rows]
-        turn = np.arange(int(counts.max(initial=0)))
-        mask = turn < counts[:, None]
-        places = np.where(mask, starts[:, None] + turn, 0)
-        columns = known.indices[places] if known.nnz else np.zeros(places.shape, np.int32)
-        g = self._others[columns] * mask[:, :, None]
-        left = (known.values[places] if known.nnz else np.zeros(places.shape)) - self._overall
-        left = (left - np.einsum("bnq,bq->bn", others[columns], self.inputs[batch.rows])) * mask
-        grams = self._grams.get(batch.number)
-        if grams is None:
-            grams = self._together.all_reduce(np.matmul(g.transpose(0, 2, 1), g))
+    def _gram(self, batch: "_Batch") -> Doubles:
+        """K (b, p, p)"""
+        packed = self._grams.get(int(batch.rows[0]))
+        if packed is None:
+            known = self._known
+            starts, counts = known.indptr[batch.rows], np.diff(known.indptr)[batch.rows]
+            turn = np.arange(int(counts.max(initial=0)))
+            mask = turn < counts[:, None]
+            columns = known.indices[np.where(mask, starts[:, None] + turn, 0)] if known.nnz else mask.astype(np.int32)
+            g = self._others[columns] * mask[:, :, None]
+            packed = self._together.all_reduce(np.matmul(g.transpose(0, 2, 1), g)[:, *self._triangle])
             if self._keeps:
-                self._grams[batch.number] = grams
-        sums = np.einsum("bnp,bn->bp", g, left)
-        squares = np.einsum("bn,bn->b", left, left)
-        return grams.astype(np.float64), self._together.all_reduce(sums), self._together.all_reduce(squares)
+                self._grams[int(batch.rows[0])] = packed
+        return np.asarray(packed[:, self._square], np.float64)
+
+
+@compiled
+def _add_up(
+    indptr: Longs, indices: Ints, values: Floats, overall: float, first: int, last: int, inputs: Floats,
+    others: Floats, effects: Doubles, sums: Doubles, squares: Doubles,
+) -> None:  # fmt: skip
+    """Of the rows first:last h, and the sums of squares, of what the overall mean and columns' effects leave over."""
+    for row in range(first, last):
+        f, h = inputs[row], sums[row]
+        h[:] = 0
+        square = 0.0
+        for at in range(indptr[row], indptr[row + 1]):
+            e, g = effects[indices[at]], others[indices[at]]
+            told = 0.0
+            for k in range(len(f)):
+                told += e[k] * f[k]
+            left = values[at] - overall - told
+            square += left * left
+            for k in range(len(g)):
+                h[k] += left * g[k]
+        squares[row] = square
 
 
 class _Batch(NamedTuple):
-    number: int
     rows: Longs
+    chosen: bool  # for the matrix of the normal equations
 
 
-def _batches(order: Longs, counts: Longs, width: int) -> Iterator[_Batch]:
+def _batches(rows: Longs, counts: Longs, width: int, chosen: bool) -> Iterator[_Batch]:
     """Rows with about as many ratings, those with many first."""
-    first = number = 0
+    order, first = rows[np.argsort(-counts[rows], kind="stable")], 0
     while first < len(order):
         each = max(int(counts[order[first]]), width) * width
-        chosen = order[first : first + max(_BATCH // each, 1)]
-        yield _Batch(number, chosen)
-        first, number = first + len(chosen), number + 1
+        some = order[first : first + max(_BATCH // each, 1)]
+        yield _Batch(some, chosen)
+        first += len(some)
 
 
-def _effects(whole: Doubles, right: Doubles, tau: Doubles) -> tuple[Doubles, Doubles]:
+def _symmetric(triangle: tuple[Longs, Longs], width: int) -> Longs:
+    """(width, width): the place of each number among those of the upper triangle."""
+    found = np.empty((width, width), np.int64)
+    found[triangle] = found[triangle[::-1]] = np.arange(len(triangle[0]))
+    return found
+
+
+def _effects(whole: Doubles, pull: Doubles, before: Doubles, tau: Doubles) -> tuple[Doubles, Doubles]:
     """B (p, q) and its variances, anew: of main effects of columns' features, of rows' features, of interactions."""
-    p, q = right.shape
+    p, q = pull.shape
     groups = np.full((p, q), 2)
     groups[:, 0], groups[0] = 0, 1
     precision = 1 / tau[groups]
@@ -509,7 +578,7 @@ def _effects(whole: Doubles, right: Doubles, tau: Doubles) -> tuple[Doubles, Dou
     matrix = whole.reshape(p * q, p * q)
     matrix[np.diag_indices(p * q)] += precision.ravel()
     posterior = np.linalg.inv(matrix)
-    found = (posterior @ right.ravel()).reshape(p, q)
+    found = before + (posterior @ (pull - precision * before).ravel()).reshape(p, q)
     squares = found**2 + np.diag(posterior).reshape(p, q)
     groups[0, 0] = -1
     tau = np.array([squares[groups == each].mean() if (groups == each).any() else tau[each] for each in range(3)])

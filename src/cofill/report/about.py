@@ -105,7 +105,6 @@ def _a(what: str) -> str:
 
 
 _PHASES = {
-    "pretrain": "pre-training",
     "search": "training for validation",
     "train": "training on all ratings",
 }

@@ -140,7 +140,7 @@ _TEST_RATINGS = 5  # of an example that is to say something
 def examples_section(subject: Subject) -> Markup:
     chosen = _chosen(subject)
     if not chosen:
-        return section("examples", "Examples", paragraph("No user has a rating, so there is nobody to show."))
+        return section("examples", "Examples", paragraph("No user has a rating, so there is no example."))
     told = [
         "Users with few, a middling number and many ratings; ",
         code("cofill report MODEL --users ID"),

@@ -207,7 +207,7 @@ def _drawn_to_the_middle(rows: Sequence[_Row]) -> Markup:
     )
     return figure(
         picture,
-        "What is predicted where a rating was given. Whoever errs is drawn towards the middle: too high for low "
+        "What is predicted where a rating was given. Errors are drawn towards the middle: too high for low "
         "ratings, too low for high ones.",
     )
 

@@ -118,7 +118,7 @@ class ServingSettings(PageSettings, LimitSettings):
         + "; 5 is as much as the highest rating to a model of ratings alone (repeatable)",
     )
     open_catalogue: bool = Field(
-        default=False, description="take ratings and events of items that nobody has described: they become items"
+        default=False, description="take ratings and events of items without a description: they become items"
     )
     keep_shown_days: float = Field(
         default=KEEP_SHOWN_DAYS, gt=0, le=3650, description="for how long is known what people were shown"
@@ -144,7 +144,7 @@ class ServingSettings(PageSettings, LimitSettings):
     )
 
     log_format: Literal["text", "json"] = Field(default="text", description="how the log is written: text or json")
-    access_log: bool = Field(default=False, description="log every request, without saying who asked or for whom")
+    access_log: bool = Field(default=False, description="log every request, without ids of users or addresses")
     log_addresses: bool = Field(default=False, description="log the addresses of clients too, with --access-log")
     drain_seconds: float = Field(
         default=0.0,

@@ -9,19 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cofill.models.predictor
 from cofill import CFN, Features, algorithm
-from cofill.config import CFNSettings
 from cofill.data.datasets.world import World, make_world
 from cofill.data.datasets.world_words import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
-from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.predictor import along_the_path
-from cofill.models.cfn.torch import PlainNetwork
 from cofill.models.recommender import Recommender
 from cofill.models.results import Explanation
 
@@ -104,7 +99,7 @@ def assert_adds_up(model: Recommender, user: Any, explanation: Explanation, **mo
 # Laws
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     variety=st.sampled_from(VARIETIES),
     ratings=ratings_of_somebody,
@@ -235,52 +230,6 @@ def test_explanations_follow_what_came_later() -> None:
         assert set(amounts(why(model, 902, 9))) == {"age", "occupation"}
 
 
-# Against the definition
-
-
-def test_the_path_is_that_of_the_network() -> None:
-    """Integrated gradients by torch, at many points, through three layers, features, a mark and tanh at the end."""
-    options = CFNSettings(hidden=(7, 5, 6), output="tanh", activation="sigmoid")
-    network = CFNetwork.drawn(options, np.arange(12, dtype=np.uint64), features=4, seed=(0,))
-    rng = np.random.default_rng(0)
-    for weight in network.weights().values():
-        weight[:] = rng.normal(size=weight.shape) * 0.7
-    plain = PlainNetwork(network)
-    columns, asked = np.array([1, 4, 6, 11], np.int32), [0, 3, 7]
-    inputs, features, mark = (rng.normal(size=size).astype(np.float32) for size in (4, 3, 1))
-    output = network.output
-    found = along_the_path(
-        network,
-        columns,
-        inputs,
-        features,
-        mark,
-        *(part[asked] for part in (output.weight, output.bias)),
-        squash=network.squash,
-    )
-
-    def outputs(way: float, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-        beside = torch.cat([way * s, torch.from_numpy(mark)])[None]
-        z = way * x @ plain.input.weight[torch.from_numpy(columns.astype(np.int64))]
-        code = plain.code(z[None] + plain.input.offset(beside), beside)
-        return torch.tanh(plain.output.everywhere(code))[0, asked]
-
-    x, s = torch.from_numpy(inputs).requires_grad_(), torch.from_numpy(features).requires_grad_()
-    points = 500
-    by_input, by_feature = np.zeros((3, 4)), np.zeros((3, 3))
-    for point in range(points):
-        way = (point + 0.5) / points
-        here = outputs(way, x, s)
-        for at in range(3):
-            # The slope by x at `way` is `way` times that by the input itself.
-            slopes = torch.autograd.grad(here[at], [x, s], retain_graph=True)
-            by_input[at] += slopes[0].numpy() * inputs / way / points
-            by_feature[at] += slopes[1].numpy() * features / way / points
-    np.testing.assert_allclose(found.by_input, by_input, rtol=0, atol=2e-4)
-    np.testing.assert_allclose(found.by_feature, by_feature, rtol=0, atol=2e-4)
-    np.testing.assert_allclose(found.start, outputs(0, x, s).detach().numpy(), rtol=0, atol=1e-5)
-
-
 # Other algorithms
 
 
@@ -296,17 +245,14 @@ def test_every_algorithm_explains(name: str, user: Any) -> None:
 
 
 def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are least unusual; the others have the amounts that they have anyway."""
+    """Those that are least unusual."""
     model = baseline("als-wr")
     ratings = {item: 0.5 + item % 10 / 2 for item in range(1, 21)}
-    one_by_one = amounts(why(model, ratings, 50))
     monkeypatch.setattr(cofill.models.predictor, "_ONE_BY_ONE", 3)
     explanation = why(model, ratings, 50)
     assert_adds_up(model, ratings, explanation)
     assert abs(explanation.remainder) < 1e-3
     assert len(set(amounts(explanation).values())) == 4
-    same = [item for item, amount in amounts(explanation).items() if amount == one_by_one[item]]
-    assert len(same) == 3
 
 
 # Calls

@@ -202,7 +202,8 @@ class Posterior:
 
         if len(targets) > MOST_LOCAL:
             amplitudes = replace(amplitudes, local=0.0)
-        self._space, self._amplitudes, self._seen, self._about = space, amplitudes, seen, about
+        self._space, self._amplitudes, self._about = space, amplitudes, about
+        self.seen, self.targets = seen, targets
         self.left = targets - self.prior_mean(seen) - np.float32(amplitudes.interactions) * about.interactions
         self._primal = not amplitudes.local and len(targets) > _most_in_dual(space)
         exact, right = seen.exact(), self.left.astype(np.float64)
@@ -223,7 +224,7 @@ class Posterior:
         return expected
 
     def weights(self) -> ColumnWeights:
-        amplitudes, seen, space = self._amplitudes, self._seen, self._space
+        amplitudes, seen, space = self._amplitudes, self.seen, self._space
         if self._primal:
             bias, along, cosine = np.split(self._solved, np.cumsum([1, space.factor.shape[1]]))
             bias, along = bias[0] * np.sqrt(amplitudes.bias), along * np.sqrt(amplitudes.taste)
@@ -241,7 +242,7 @@ class Posterior:
         """(m, n): how far each rating moves the prediction at some rows; `local` as in `kernel_between`."""
         if self._primal:
             return np.asarray(self._features(rows) @ self._solve(self._inputs.T))
-        between = kernel_between(self._amplitudes, rows, self._seen, local)
+        between = kernel_between(self._amplitudes, rows, self.seen, local)
         return np.asarray(self._solve(between.T.astype(np.float64)).T)
 
     def _features(self, rows: KernelInputs) -> Floats:

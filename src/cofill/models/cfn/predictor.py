@@ -1,38 +1,17 @@
-"""The decoder of a trained network: a Gaussian process from the codes of rows to the ratings of columns.
+"""What a trained network predicts: codes of rows, weights of columns, and how both follow changes.
 
     rating = overall + deviation of the row + unit (bias + shrinkage (code . linear + direction . cosine + local part))
 
-A row is read by the network as it stands now: its ratings, and its side features. The fewer ratings it has, the less
-its code is believed; of a row of which nothing is known, nothing but the column's bias is left. A column has weights in
-closed form, from its ratings at the codes of the rows as they were trained, without its own rating; of rows that came
+A row is read by the network as it stands now: its ratings, and its side features. A column has weights in closed form
+(`gp.py`), from its ratings at the codes of the rows as they were trained, without its own rating; of rows that came
 later, as they stand now. It is solved again when its ratings or features change.
 
 With `decoder = network`, as in the paper, the linear weights are the network's own, its output function follows them,
-and the mean of the row is added. Kernel parameters are fixed: linear weights vary as trained ones do, and codes are
-believed as soon as anything is known of their row. A trained column moves by as much as its closed form does. That is
-fitted to the ratings themselves where tanh follows: to their inverse, new users and items are predicted no better.
+and the mean of the row is added. Codes are believed as soon as anything is known of their row. A trained column moves
+by as much as its closed form does. That is fitted to the ratings themselves where tanh follows: to their inverse, new
+users and items are predicted no better.
 
 Users are the rows of a network, or its columns; `UserRows` and `ItemRows` answer for them.
-
-Attribution: how far each rating and each feature of a row, or of a column, moves a prediction.
-
-    prediction = base + shares of the ratings + shares of the features + remainder
-
-The base is the prediction for a row or column of which nothing is known, that of the fitted means. Everything else is a
-blend, and its shares are blended as it is:
-
-- The deviation of the fitted means is a sum over ratings and features already (`of_damped_mean`).
-- The network's output for a row is taken apart by integrated gradients (`along_the_path`): inputs and features grow in
-  step from nothing to what they are, and each is credited with its value times the slope that it meets on the way, on
-  average. Together that is what the outputs have changed by, to the precision of the quadrature: the function along the
-  way is smooth, and the points are those of Gauss and Legendre.
-- The output for a column is linear in what its ratings exceed the expected ones by: exactly so, or with tanh at the
-  output by the slope of the way (`secant`).
-- That the network counts at all, and not the means alone, is owed to all alike: its output for a row or column of
-  which nothing is known differs from the base, and ratings and features share the difference equally (`blended`).
-
-The remainder is rounding for a row and for a new column. For a column that was trained, with the network's own output,
-it is what training knows of it beyond the closed form.
 """
 
 from collections.abc import Mapping
@@ -59,20 +38,16 @@ from cofill.models.cfn.gp import (
     posterior_variances,
 )
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
-from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
+from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Matrix, Scaling
 from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
-from cofill.models.slopes import FeatureRegression
+from cofill.models.slopes import FeatureRegression, Slopes
 
 _ENTRIES_AT_ONCE = 8192
 _ENTRIES_READ = 500_000
 _NO_ROWS = np.empty(0, np.int32)
 _NO_RATINGS = np.empty(0, np.float32)
-
 _NEVER_SEEN = np.array([-1], np.int32)
-_ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_PLACES: Floats = ((_ABSCISSAS + 1) / 2).astype(np.float32)  # on the way from 0 to 1
-_SHARES: Floats = (_WEIGHTS / 2).astype(np.float32)
 
 # Of what a file keeps, what has a place for each column, or for each rating column by column: shards cut it there.
 BY_COLUMN = (
@@ -133,6 +108,15 @@ class AskedRows(NamedTuple):
     shrinkage: Floats | np.float32  # (n,): how far codes are believed
     deviations: Floats | np.float32  # (n,), in ratings
     means: Floats | np.float32  # (n,), scaled
+    inputs: Floats | None  # (n, q): what slopes see of them
+
+
+class AskedColumns(NamedTuple):
+    """Columns that are asked."""
+
+    weights: ColumnWeights
+    inputs: Floats | None  # (m, p): what slopes see of them
+    known: Bools  # (m,): whether there is a rating or a feature
 
 
 class CFNPredictor(Predictor):
@@ -155,7 +139,7 @@ class CFNPredictor(Predictor):
         """
         known, about = matrix.known, (matrix.row_features, matrix.column_features)
         by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), biases.transposed())
-        super().__init__(by_user[0], matrix.scale, by_user[1], *self._by_network(*about))
+        super().__init__(by_user[0], matrix.scale, by_user[1], *rows_and_columns(self.rows_are, *about))
         self.network, self.scaling, self.decoder = network, scaling, decoder
         self.by_row, self.biases = known, biases
         self.row_features, self.column_features = about
@@ -174,10 +158,6 @@ class CFNPredictor(Predictor):
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
         self._row_shrinkage: Floats | None = None
         self._apply_updates()
-
-    def _by_network(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
-        """Those of rows and of columns; and from rows and columns those of users and of items."""
-        return rows_and_columns(self.rows_are, users, items)
 
     def state(self) -> tuple[Arrays, dict[str, float]]:
         """What a file keeps, apart from ratings and features: arrays and numbers."""
@@ -233,7 +213,7 @@ class CFNPredictor(Predictor):
         self._read = grown(self._read, self.by_row.rows)
 
     def _follow(self, users: list[int], items: list[int]) -> None:
-        rows, columns = self._by_network(users, items)
+        rows, columns = rows_and_columns(self.rows_are, users, items)
         for row in rows:
             self._read[row] = self._count_read(self.by_row.row(row)[0])
             self.codes.row_changed(row)
@@ -286,37 +266,26 @@ class CFNPredictor(Predictor):
 
     def _solved(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> ColumnWeights:
         """The weights of a column with these ratings and features (Q,); `column` where it is a known one."""
-        found = self._posterior(rows, ratings, features, column)[0].weights()
+        found = self._posterior(rows, ratings, features, column).weights()
         if not self.own_output:
             return found
         bias = self.biases.transposed().row_of(rows, ratings, features) / np.float32(self.scaling.unit)
         return found._replace(bias=np.asarray(bias))
 
-    def _posterior(
-        self, rows: Ints, ratings: Floats, features: Floats, column: int | None
-    ) -> tuple[Posterior, KernelInputs, Floats]:
-        """Also the rows as the column sees them, and what it says of them (n,), scaled."""
+    def _posterior(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> Posterior:
         seen, means = self._seen_by(rows, column)
-        targets = self.scaling.down_values(ratings, means)
-        amplitudes = self._amplitudes.for_column(len(ratings))
         about = self._expected(features)
         if (slopes := self.biases.slopes) is not None:
-            together = slopes.interactions(self._inputs_of(rows), slopes.columns.design(features[None])[0])
+            together = slopes.interactions(self._inputs_of(rows, slopes), slopes.columns.design(features[None])[0])
             about = about._replace(interactions=together / np.float32(self.scaling.unit))
-        return Posterior(self._space, amplitudes, seen, targets, about), seen, targets
+        amplitudes, targets = self._amplitudes.for_column(len(ratings)), self.scaling.down_values(ratings, means)
+        return Posterior(self._space, amplitudes, seen, targets, about)
 
-    def _inputs_of(self, rows: Ints) -> Floats:
+    def _inputs_of(self, rows: Ints, slopes: Slopes) -> Floats:
         """(n, q): what slopes see of rows that a column has rated: as trained, or now if they came later."""
-        assert self.biases.slopes is not None
-        of_rows = self.biases.slopes.rows
-        inputs, old = of_rows.now(rows)[0], self.codes.was_trained(rows)
-        inputs[old] = of_rows.trained_inputs[rows[old]]
+        inputs, old = slopes.rows.now(rows)[0], self.codes.was_trained(rows)
+        inputs[old] = slopes.rows.trained_inputs[rows[old]]
         return inputs
-
-    @property
-    def _squashes(self) -> bool:
-        """Whether tanh follows what columns say of rows."""
-        return self.own_output and self.network.squash
 
     def _expected(self, features: Floats) -> Expected:
         weights, biases = expected_of_columns(self._space, self.biases, self.scaling, features[None])
@@ -327,9 +296,8 @@ class CFNPredictor(Predictor):
         longs = rows.astype(np.int64)
         codes, means = self.codes.for_regression(longs)
         old = self.codes.was_trained(longs)
-        counts = self._read[longs]
+        counts, described = self._read[longs], self.row_features.described[longs]
         counts[old] = self.codes.trained_counts[longs[old]]
-        described = self.row_features.described[longs]
         described[old] = self.row_features.trained_described[longs[old]]
         if column is not None and column < self.network.columns:
             own_rows, own_ratings = self.by_row.trained_columns.row(column)
@@ -364,90 +332,87 @@ class CFNPredictor(Predictor):
 
     def _column_counts(self) -> Longs:
         """(columns,)"""
-        return self._by_network(self.user_counts, self.item_counts)[1]
-
-    def _column_known(self) -> Bools:
-        """(columns,): of which columns there is a rating or a feature."""
-        return np.asarray((self._column_counts() > 0) | self.column_features.described)
+        return self.by_row.column_counts
 
     def _rows(self, at: Ints | Longs | slice) -> AskedRows:
         """Some rows as they stand now."""
-        now = self.codes.now()
-        deviations = self.biases.rows.now[at]
-        return AskedRows(now.codes[at], now.directions[at], self._shrinkage()[at], deviations, now.means[at])
+        now, biases = self.codes.now(), self.biases
+        inputs = None if biases.slopes is None else biases.slopes.rows.inputs[at]
+        about = self._shrinkage()[at], biases.rows.now[at], now.means[at]
+        return AskedRows(now.codes[at], now.directions[at], *about, inputs)
 
-    def _said(self, rows: AskedRows, columns: ColumnWeights) -> Floats:
-        """(n, columns), or (n,) of one column: what columns say of rows, without bias and local part."""
-        said: Floats = rows.codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
-        if columns.cosine.shape[-1]:
-            said += rows.directions @ columns.cosine.T
-        return said
+    def _columns(self, at: Ints | Longs | slice) -> AskedColumns:
+        """Some columns as they stand now; `_flush` comes before."""
+        inputs = None if self.biases.slopes is None else self.biases.slopes.columns.inputs[at]
+        known = (self._column_counts()[at] > 0) | self.column_features.described[at]
+        return AskedColumns(self._weights.at(at), inputs, known)
 
-    def _interactions(self, rows: Floats, columns: Floats) -> Floats | np.float32:
+    def _new_column(self, rows: Ints, ratings: Floats, features: Floats | None) -> AskedColumns:
+        """One that is known only by these ratings and features (Q,)."""
+        vector = or_zeros(features, self.column_features.width)
+        found, slopes = self._solved(rows, ratings, vector, None), self.biases.slopes
+        inputs = None if slopes is None else slopes.columns.design(vector[None])
+        known = np.array([len(ratings) > 0 or features is not None])
+        return AskedColumns(ColumnWeights(*(part[None] for part in found)), inputs, known)
+
+    def _grid(self, rows: AskedRows, columns: AskedColumns, local: Floats | None) -> Floats:
+        """(m, n): ratings by columns of rows; `local` is the local part."""
+        weights = columns.weights
+        said: Floats = weights.linear[:, :-1] @ rows.codes.T
+        said += weights.linear[:, -1:]
+        if weights.cosine.shape[1]:
+            said += weights.cosine @ rows.directions.T
+        if local is not None:
+            said += local
+        bias = weights.bias[:, None] + self._interactions(rows.inputs, columns.inputs)
+        return self._ratings(bias, said, rows, columns.known[:, None])
+
+    def _interactions(self, rows: Floats | None, columns: Floats | None) -> Floats | np.float32:
         """(..., n), scaled: what features of rows and columns, by their inputs, add; 0 without slopes."""
         slopes = self.biases.slopes
-        if slopes is None or not self._amplitudes.interactions:
+        if slopes is None or rows is None or columns is None or not self._amplitudes.interactions:
             return np.float32(0)
         return slopes.interactions(rows, columns) * np.float32(self._amplitudes.interactions / self.scaling.unit)
 
-    def _ratings(
-        self, bias: np.float32 | Floats, said: Floats, rows: AskedRows, known: bool | np.bool_ | Bools
-    ) -> Floats:
-        """What columns say of rows (..., n) -> ratings, from the biases of the columns.
-
-        `known`: whether anything is known of the columns.
-        """
+    def _ratings(self, bias: Floats, said: Floats, rows: AskedRows, known: Bools) -> Floats:
+        """What columns say of rows (..., n) -> ratings, from the biases of the columns, and whether they are known."""
         unit = np.float32(self.scaling.unit)
         if not self.own_output:
-            ratings: Floats = self.biases.overall + rows.deviations + unit * (bias + rows.shrinkage * said)
-            return ratings
+            return np.asarray(self.biases.overall + rows.deviations + unit * (bias + rows.shrinkage * said), np.float32)
         fitted = self.biases.overall + rows.deviations + unit * bias
-        output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, rows.means)
+        output = self.scaling.unclipped(np.tanh(said) if self.network.squash else said, rows.means)
         return np.asarray(fitted + rows.shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
-    def _column_at(
-        self, found: ColumnWeights, rated: Ints, features: Floats, at: Ints | slice, *, known: bool
-    ) -> Floats:
-        """(rows,), or at some rows: of a column that need not be a known one, with these features (Q,)."""
-        asked = self._rows(at)
-        said = self._said(asked, found)
-        if self._local is not None:
-            said += self._local.of_column(rated, found.alpha)[at]
-        bias: Floats | np.float32 = found.bias
-        if (slopes := self.biases.slopes) is not None:
-            bias = bias + self._interactions(slopes.rows.inputs[at], slopes.columns.design(features[None])[0])
-        return self._ratings(bias, said, asked, known)
+    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        return self.new_user_at(items, ratings, features, slice(self.known.columns))
+
+    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
+        raise NotImplementedError
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
-        biases, weights, (rows, columns) = self.biases, self._weights, self._by_network(users, items)
-        nowhere = biases.overall + biases.rows.of_nobody() + biases.columns.of_nobody()
-        predicted = np.full(len(rows), nowhere, np.float32)
+        biases, (rows, columns) = self.biases, rows_and_columns(self.rows_are, users, items)
+        nowhere = biases.overall + biases.rows.of_nobody()
+        predicted = np.full(len(rows), nowhere + biases.columns.of_nobody(), np.float32)
         nobody = (rows < 0) & (columns >= 0)
-        unit = np.float32(self.scaling.unit)
-        predicted[nobody] = biases.overall + biases.rows.of_nobody() + unit * weights.bias[columns[nobody]]
+        predicted[nobody] = nowhere + np.float32(self.scaling.unit) * self._weights.bias[columns[nobody]]
         nothing = (rows >= 0) & (columns < 0)
         if nothing.any():
             asked, place = np.unique(rows[nothing], return_inverse=True)
-            unknown = np.zeros(self.column_features.width, np.float32)
-            found = self._solved(_NO_ROWS, _NO_RATINGS, unknown, None)
-            predicted[nothing] = self._column_at(found, _NO_ROWS, unknown, asked, known=False)[place]
+            unknown = self._new_column(_NO_ROWS, _NO_RATINGS, None)
+            predicted[nothing] = self._grid(self._rows(asked), unknown, None)[0, place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        known = self._column_known()
         for first in range(0, len(seen), _ENTRIES_AT_ONCE):
             at = seen[first : first + _ENTRIES_AT_ONCE]
-            row, column = rows[at], columns[at]
-            asked_rows, own = self._rows(row), weights.at(column)
-            said = np.einsum("ij,ij->i", asked_rows.codes, own.linear[:, :-1]) + own.linear[:, -1]
+            row, column = self._rows(rows[at]), self._columns(columns[at])
+            weights, inputs = column.weights, row.inputs
+            said = np.einsum("ij,ij->i", row.codes, weights.linear[:, :-1]) + weights.linear[:, -1]
             if weights.cosine.shape[1]:
-                said += np.einsum("ij,ij->i", asked_rows.directions, own.cosine)
+                said += np.einsum("ij,ij->i", row.directions, weights.cosine)
             if self._local is not None:
-                said += self._local.at_pairs(row, column)
-            bias = own.bias
-            if (slopes := self.biases.slopes) is not None:
-                together = self._interactions(slopes.rows.inputs[row][:, None], slopes.columns.inputs[column])
-                bias = bias + np.reshape(together, -1)
-            predicted[at] = self._ratings(bias, said, asked_rows, known[column])
+                said += self._local.at_pairs(rows[at], columns[at])
+            together = self._interactions(None if inputs is None else inputs[:, None], column.inputs)
+            predicted[at] = self._ratings(weights.bias + np.reshape(together, -1), said, row, column.known)
         return predicted
 
     # Intervals
@@ -455,36 +420,36 @@ class CFNPredictor(Predictor):
     def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
         if self.decoder.spread is None:
             return None
-        rows, columns = self._by_network(users, items)
+        rows, columns = rows_and_columns(self.rows_are, users, items)
         counts = np.where(columns >= 0, self._column_counts()[columns], 0)
         read = np.where(rows >= 0, self._read[rows], 0)
         return self._in_ratings(self.decoder.spread, self.uncertain(rows, columns), read, counts, predicted)
 
     def uncertain(self, rows: Ints, columns: Ints) -> Doubles:
         """(n,): posterior variances of what columns say of rows, scaled, without noise; -1 was never seen."""
-        found = np.empty(len(rows))
         order = np.argsort(columns, kind="stable")
         starts = np.flatnonzero(np.diff(columns[order], prepend=-2))
-        asked = columns[order[starts]].astype(np.int64)
-        rated = [self.by_row.column(column)[0] if column >= 0 else _NO_ROWS for column in asked.tolist()]
-        counts = np.array([len(one) for one in rated], np.int64)
-        wanted = np.split(rows[order], starts[1:])
+        asked, wanted = columns[order[starts]].astype(np.int64), np.split(rows[order], starts[1:])
         # As many columns at a time as have not too many ratings together.
+        counts = np.where(asked >= 0, self._column_counts()[asked], 0)
         cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _ENTRIES_READ)) + 1
-        ends = np.append(starts, len(order))
-        for part in np.split(np.arange(len(asked)), cuts):
-            if len(part):
-                own = slice(int(part[0]), int(part[-1]) + 1)
-                of_ratings = np.repeat(asked[own], counts[own])
-                found[order[ends[own.start] : ends[own.stop]]] = self._variances(rated[own], of_ratings, wanted[own])
+        parts = [slice(int(part[0]), int(part[-1]) + 1) for part in np.split(np.arange(len(asked)), cuts) if len(part)]
+        found = np.empty(len(rows))
+        found[order] = np.concatenate([np.empty(0), *(self._variances(asked[part], wanted[part]) for part in parts)])
         return found
 
     def _variances(
-        self, rated: list[Ints], columns: Longs, asked: list[Ints], new: tuple[Floats, np.float32] | None = None
+        self,
+        columns: Longs,
+        asked: list[Ints],
+        rated: list[Ints] | None = None,
+        new: tuple[Floats, np.float32] | None = None,
     ) -> Doubles:
-        """(asked,): of columns that have rated such rows, and are asked about such rows; an index of -1 is the row
-        with the code and the shrinkage `new`, or one that was never seen. `columns` are those of the ratings, or -1.
+        """(asked,): of columns that are asked about such rows; an index of -1 is the row with the code and shrinkage of
+        `new`, or one that was never seen. `rated`: the rows that columns have rated where these are not known ones.
         """
+        if rated is None:
+            rated = [self.by_row.column(column)[0] if column >= 0 else _NO_ROWS for column in columns.tolist()]
         given, wanted = (np.concatenate([_NO_ROWS, *rows]).astype(np.int64) for rows in (rated, asked))
         distinct, places = np.unique(np.concatenate([[-1], given, wanted]), return_inverse=True)
         codes = np.zeros((len(distinct), self.network.width), np.float32)
@@ -493,17 +458,12 @@ class CFNPredictor(Predictor):
         if new is not None:
             codes[0], shrinkage[-1] = new
         # A row is believed as far as it is without the rating of the column.
-        inside = (columns >= 0) & (columns < self.network.columns)
-        believed = self._amplitudes.shrinkage(
-            np.maximum(self._read[given] - inside, 0), self.row_features.described[given]
-        )
-        return posterior_variances(
-            self._space,
-            self._amplitudes,
-            codes,
-            RowsOf.of(rated, places[1 : len(given) + 1], believed),
-            RowsOf.of(asked, places[len(given) + 1 :], shrinkage[wanted]),
-        )
+        inside = np.repeat((columns >= 0) & (columns < self.network.columns), [len(rows) for rows in rated])
+        counts = np.maximum(self._read[given] - inside, 0)
+        believed = self._amplitudes.shrinkage(counts, self.row_features.described[given])
+        of_ratings, of_asked = places[1 : len(given) + 1], places[len(given) + 1 :]
+        both = RowsOf.of(rated, of_ratings, believed), RowsOf.of(asked, of_asked, shrinkage[wanted])
+        return posterior_variances(self._space, self._amplitudes, codes, *both)
 
     def _in_ratings(
         self, spread: IntervalCalibration, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats
@@ -531,33 +491,26 @@ class UserRows(CFNPredictor):
 
     def users(self, users: Longs) -> Floats:
         self._flush()
-        rows, items = self._rows(users), self._weights.at(slice(self.known.columns))
-        said = self._said(rows, items)
-        if self._local is not None:
-            for place, user in enumerate(users.tolist()):
-                said[place] += self._local.of_row(self._local.nearest(user), rows.directions[place])
-        bias = items.bias[:, None]
-        if (slopes := self.biases.slopes) is not None:
-            bias = bias + self._interactions(slopes.rows.inputs[users], slopes.columns.inputs)
-        return self._ratings(bias, said.T, rows, self._column_known()[:, None]).T
-
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        return self.new_user_at(items, ratings, features, slice(self.known.columns))
+        rows, part, count = self._rows(users), self._local, self.known.columns
+        local = None
+        if part is not None:
+            pairs = zip(users.tolist(), rows.directions, strict=True)
+            found = [part.of_row(part.nearest(user), direction) for user, direction in pairs]
+            local = np.reshape(np.array(found, np.float32), (len(users), count)).T
+        return np.ascontiguousarray(self._grid(rows, self._columns(slice(count)), local).T)
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
         self._flush()
-        vector = or_zeros(features, self.row_features.width)
+        vector, slopes = or_zeros(features, self.row_features.width), self.biases.slopes
         code, mean = self.codes.of_ratings(items, ratings, vector)
-        deviation, shrinkage = self.biases.row_of(items, ratings, vector), self._shrinkage_of(items, features)
-        row = AskedRows(code[None], self._space.directions(code[None]), shrinkage, deviation, mean)
-        weights = self._weights.at(asked)
-        said, bias = self._said(row, weights)[0], weights.bias
+        directions, shrinkage = self._space.directions(code[None]), self._shrinkage_of(items, features)
+        inputs = None if slopes is None else slopes.rows.design(vector[None])
+        deviation, local = self.biases.row_of(items, ratings, vector), None
         if self._local is not None and shrinkage:
-            said += self._local.of_row(self._local.nearest_to(row.directions[0]), row.directions[0])[asked]
-        if (slopes := self.biases.slopes) is not None:
-            together = self._interactions(slopes.rows.design(vector[None]), slopes.columns.inputs[asked])
-            bias = bias + np.reshape(together, -1)
-        return self._ratings(bias, said, row, self._column_known()[asked])
+            near = self._local.nearest_to(directions[0])
+            local = self._local.of_row(near, directions[0])[asked][:, None]
+        row = AskedRows(code[None], directions, shrinkage, deviation, mean, inputs)
+        return np.asarray(self._grid(row, self._columns(asked), local)[:, 0])
 
     def _shrinkage_of(self, items: Ints, features: Floats | None) -> np.float32:
         """Of a user with ratings of these items."""
@@ -573,59 +526,10 @@ class UserRows(CFNPredictor):
         if self.decoder.spread is None:
             return None
         code, _ = self.codes.of_ratings(items, ratings, or_zeros(features, self.row_features.width))
-        rated = [self.by_row.column(item)[0] for item in asked.tolist()]
-        own = np.repeat(asked.astype(np.int64), [len(rows) for rows in rated])
         new = code, self._shrinkage_of(items, features)
-        posterior = self._variances(rated, own, [_NEVER_SEEN] * len(asked), new)
+        posterior = self._variances(asked.astype(np.int64), [_NEVER_SEEN] * len(asked), new=new)
         read = np.full(len(asked), self._count_read(items))
         return self._in_ratings(self.decoder.spread, posterior, read, self.item_counts[asked], predicted)
-
-    def user_shares(self, given: Given, items: Ints) -> Shares:
-        """Along the path from nothing to the user through the network, as far as the code is believed in the end."""
-        self._flush()
-        network, scaling, space, weights = self.network, self.scaling, self._space, self._weights.at(items)
-        vector = or_zeros(given.features, self.row_features.width)
-        read = given.others < network.columns
-        row, _ = self.codes.as_read(given.others, given.ratings, vector)
-        code = encode_rows(network, row)
-        shrinkage = self._shrinkage_of(given.others, given.features)
-        weight, bias = weights.linear[:, :-1], weights.linear[:, -1]
-        if weights.cosine.shape[1]:
-            cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code)
-            weight, bias = weight + cosine, bias - cosine @ space.centre
-        believed = np.float32(1) if self.own_output else shrinkage
-        path = along_the_path(
-            network,
-            row.known.indices,
-            (row.known.values + np.float32(row.presence)) * row.input_scale,
-            vector,
-            row.features[0, len(vector) :],
-            believed * weight,
-            believed * bias,
-            squash=self._squashes,
-        )
-        # The mean of the user comes on top of what the decoder says.
-        nobody = scaling.mean_of(given.others[:0], given.ratings[:0], np.zeros_like(vector))
-        surplus = scaling.without_column(given.others, given.ratings) - nobody
-        of_mean = of_damped_mean(surplus, vector, scaling.by_features, scaling.damping)
-        by_rating = np.tile(of_mean.ratings, (len(items), 1))
-        by_rating[:, read] += path.by_input
-        by_feature = (path.by_feature + of_mean.features) * scaling.unit
-        if (slopes := self.biases.slopes) is not None:
-            together = slopes.columns.inputs[items, 1:] @ slopes.coefficients[1:, 1:]
-            by_feature += slopes.rows.design.shares(vector, self._amplitudes.interactions * together)
-        of_network = Shares(by_rating * scaling.unit, by_feature)
-        if self.own_output:
-            base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.rows.of_nobody()
-            difference, counts = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
-        else:
-            said = path.start
-            if self._local is not None and shrinkage:
-                direction, local = space.directions(code)[0], self._local
-                near = local.nearest(given.number) if given.number >= 0 else local.nearest_to(direction)
-                said = said + shrinkage * local.of_row(near, direction)[items]
-            difference, counts = np.float32(scaling.unit) * said, np.ones(len(items), np.float32)
-        return blended(given, vector, self.means, of_network, shrinkage=counts, difference=difference, read=read)
 
 
 class ItemRows(CFNPredictor):
@@ -639,45 +543,37 @@ class ItemRows(CFNPredictor):
 
     def users(self, users: Longs) -> Floats:
         self._flush()
-        rows, weights = self._rows(slice(None)), self._weights.at(users)
-        said = np.ascontiguousarray(self._said(rows, weights).T)
-        if self._local is not None:
-            for place, user in enumerate(users.tolist()):
-                said[place] += self._local.of_column(*self._local.alpha_of(user))
-        bias, known = weights.bias[:, None], self._column_known()[users][:, None]
-        if (slopes := self.biases.slopes) is not None:
-            bias = bias + self._interactions(slopes.rows.inputs, slopes.columns.inputs[users])
-        return self._ratings(bias, said, rows, known)
-
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        return self.new_user_at(items, ratings, features, slice(None))
+        rows, part, local = self._rows(slice(None)), self._local, None
+        if part is not None:
+            found = [part.of_column(*part.alpha_of(user)) for user in users.tolist()]
+            local = np.reshape(np.array(found, np.float32), (len(users), len(rows.codes)))
+        return self._grid(rows, self._columns(users), local)
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
-        vector = or_zeros(features, self.column_features.width)
-        found = self._solved(items, ratings, vector, None)
-        return self._column_at(found, items, vector, asked, known=len(ratings) > 0 or features is not None)
+        found = self._new_column(items, ratings, features)
+        local = None if self._local is None else self._local.of_column(items, found.weights.alpha[0])[asked]
+        return np.asarray(self._grid(self._rows(asked), found, local)[0])
 
     def new_user_interval_radius(
         self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
     ) -> Floats | None:
         if self.decoder.spread is None:
             return None
-        posterior = self._variances([items], np.full(len(items), -1), [asked])
+        posterior = self._variances(np.array([-1]), [asked], [items])
         counts = np.full(len(asked), len(items))
         return self._in_ratings(self.decoder.spread, posterior, self._read[asked], counts, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """Exact: what the user says is a sum over the ratings, each times its gain."""
+        if self.own_output:
+            return super().user_shares(given, items)
         self._flush()
-        scaling, means, unit = self.scaling, self.means, self.scaling.unit
-        vector = or_zeros(given.features, self.column_features.width)
+        unit, vector = self.scaling.unit, or_zeros(given.features, self.column_features.width)
         number = given.number if given.number >= 0 else None
-        posterior, seen, targets = self._posterior(given.others, given.ratings, vector, number)
-        now = self.codes.now()
-        asked = KernelInputs.of(self._space, now.codes[items], self._shrinkage()[items])
+        posterior = self._posterior(given.others, given.ratings, vector, number)
+        asked = KernelInputs.of(self._space, self.codes.now().codes[items], self._shrinkage()[items])
         cut = None if self._local is None else self._local.between(items, asked.directions, given.others)
         gain = posterior.gain(asked, cut)
-        nothing = self._expected(np.zeros_like(vector))
 
         def expected(at: KernelInputs, weights: Floats, bias: Floats) -> Floats:
             """(n, Q) or (n, 1): what weights (width + 1, Q) and biases (Q,) say of rows."""
@@ -685,122 +581,20 @@ class ItemRows(CFNPredictor):
             found: Floats = bias + np.float32(self._amplitudes.mean) * at.shrinkage[:, None] * said
             return found
 
-        of_nothing = nothing.weights[:, None], np.array([nothing.bias], np.float32)
-        start = expected(asked, *of_nothing)[:, 0].astype(np.float64)
-        by_rating = gain * (targets - expected(seen, *of_nothing)[:, 0])
+        nothing = self._expected(np.zeros_like(vector))
+        of_nothing = expected(posterior.seen, nothing.weights[:, None], np.array([nothing.bias], np.float32))[:, 0]
+        by_rating = gain * (posterior.targets - of_nothing)
         # What the ratings tell is taken off what the features had led one to expect.
-        of_bias = means.rows.by_features.slope[:-1, 0] / np.float32(unit)
-        slope = self._space.by_features.slope[:-1].T, np.zeros_like(of_bias) if self.own_output else of_bias
-        by_feature = (expected(asked, *slope) - gain @ expected(seen, *slope)) * vector
+        slope = self._space.by_features.slope[:-1].T, self.means.rows.by_features.slope[:-1, 0] / np.float32(unit)
+        by_feature = (expected(asked, *slope) - gain @ expected(posterior.seen, *slope)) * vector
         if (slopes := self.biases.slopes) is not None:
             share = self._amplitudes.interactions / unit * slopes.coefficients[1:, 1:].T
             of_asked, of_seen = (
                 slopes.columns.design.shares(vector, inputs[:, 1:] @ share)
-                for inputs in (slopes.rows.inputs[items], self._inputs_of(given.others))
+                for inputs in (slopes.rows.inputs[items], self._inputs_of(given.others, slopes))
             )
             by_feature = by_feature + of_asked - gain @ of_seen
-        if self._squashes:
-            steepness = secant(start, start + by_rating.sum(1) + by_feature.sum(1))[:, None]
-            start, by_rating, by_feature = np.tanh(start), by_rating * steepness, by_feature * steepness
-        shrinkage, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
-        if self.own_output:
-            shrinkage = self._shrinkage()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
-            base = means.overall + means.columns.now[items] + means.rows.of_nobody()
-            difference = scaling.unclipped(start.astype(np.float32), now.means[items]) - base
-        of_network, read = Shares(by_rating * unit, by_feature * unit), np.ones(len(given.ratings), np.bool_)
-        return blended(given, vector, means, of_network, shrinkage=shrinkage, difference=difference, read=read)
-
-
-class PathShares(NamedTuple):
-    """Of outputs at m columns, in scaled ratings."""
-
-    start: Floats  # (m,): outputs for a row of which nothing is known
-    by_input: Floats  # (m, n)
-    by_feature: Floats  # (m, P)
-
-
-def along_the_path(
-    network: CFNetwork,
-    columns: Ints,
-    inputs: Floats,
-    features: Floats,
-    mark: Floats,
-    weight: Floats,
-    bias: Floats,
-    *,
-    squash: bool,
-) -> PathShares:
-    """For inputs (n,) at columns (n,) and features (P,), seen through output weights (m, width) and biases (m,).
-
-    `mark` (0 or 1 of them) are further features that stay as they are all the way. `squash`: tanh follows the output.
-    """
-    into = network.input.weight[columns]  # (n, k)
-    side = network.input.side
-    aside = np.zeros((len(features), into.shape[1]), np.float32) if side is None else side
-    places: Floats = np.append(_PLACES, np.float32(0))[:, None]  # the last is the start
-    beside = np.column_stack([places * features, np.tile(mark, (len(places), 1))])  # (places, P and mark)
-    z = places * (inputs @ into) + beside @ aside + network.input.bias
-
-    hidden = network.hidden(z, beside)  # of each layer (places, its width)
-    outputs = np.column_stack([hidden[-1], beside]) @ weight.T + bias  # (places, m)
-
-    slope = np.broadcast_to(weight, (len(_PLACES), *weight.shape))  # of the outputs by the code, (points, m, width)
-    start = outputs[-1]
-    if squash:
-        start = np.tanh(start)
-        slope = slope * (1 - np.tanh(outputs[:-1]) ** 2)[:, :, None]
-    by_beside = np.zeros((len(weight), beside.shape[1]), np.float32)
-    for at in range(len(hidden) - 1, -1, -1):
-        width = hidden[at].shape[1]
-        by_beside += np.tensordot(_SHARES, slope[:, :, width:], 1)
-        slope = activation_gradient(slope[:, :, :width], hidden[at][:-1, None], network.activation)
-        if at:
-            slope = slope @ network.middle[at - 1].weight
-    by_sum = np.tensordot(_SHARES, slope, 1)  # (m, k): the slope by what the input layer sums up, on average
-    by_beside += by_sum @ aside.T
-    return PathShares(start, (by_sum @ into.T) * inputs, by_beside[:, : len(features)] * features)
-
-
-def secant(low: Doubles, high: Doubles) -> Doubles:
-    """How steep tanh is between two points, on average."""
-    apart = np.abs(high - low) > 1e-9
-    rise = np.tanh(high) - np.tanh(low)
-    steepness: Doubles = np.divide(rise, high - low, out=1 - np.tanh(low) ** 2, where=apart)
-    return steepness
-
-
-def of_damped_mean(surplus: Floats, features: Floats, by_features: FeatureRegression, damping: float) -> Shares:
-    """Of a damped mean, as far as it differs from that without ratings, which these exceed by `surplus`: (n,), (P,)."""
-    total = len(surplus) + damping
-    left = damping / total if total > 0 else 1.0
-    by_rating = surplus.astype(np.float64) / max(total, 1)
-    return Shares(by_rating, left * features.astype(np.float64) * by_features.slope[:-1, 0])
-
-
-def blended(
-    given: Given,
-    features: Floats,
-    means: Biases,
-    of_network: Shares,
-    *,
-    shrinkage: Floats,
-    difference: Floats,
-    read: Bools,
-) -> Shares:
-    """The shares of the network and those of the means, weighed by the shrinkage (m,) of the network.
-
-    `difference` (m,) is what the network exceeds the base by where nothing is known. The ratings that are `read` (n,)
-    and the features that tell anything share it.
-    """
-    surplus = means.surplus(given.others, given.ratings) - means.rows.of_nobody()
-    of_means = of_damped_mean(surplus, features, means.rows.by_features, means.rows.damping)
-    weight = shrinkage.astype(np.float64)[:, None]
-    by_rating, by_feature = (
-        weight * network + (1 - weight) * mean for network, mean in zip(of_network, of_means, strict=True)
-    )
-    told = by_input_column((features != 0)[None].astype(np.float64), given.widths)[0] > 0
-    each = weight * difference[:, None] / max(int(read.sum() + told.sum()), 1)
-    return Shares(by_rating + each * read, by_input_column(by_feature, given.widths) + each * told)
+        return Shares(by_rating * unit, by_input_column(by_feature * unit, given.widths))
 
 
 def rows_and_columns(rows_are: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:

@@ -119,7 +119,7 @@ def add_items(api: FastAPI, live: LiveModel) -> None:
 
     @api.get("/v1/starters", response_model=FoundItems, summary="Known, diverse items to rate first", tags=tags)
     async def list_starters(query: Annotated[StartersQuery, Query()]) -> Response:
-        """For somebody of whom nothing is known yet: items that many know and that differ from each other."""
+        """For a new user to rate: items that many users know and that differ from each other."""
         return answer(await live.ask(lambda served: _found(served, served.starters(query.n))))
 
     @api.get("/v1/similar", response_model=SimilarItems, summary="Items that are like one", tags=tags)
@@ -194,7 +194,7 @@ def add_catalogue(api: FastAPI, live: LiveModel) -> None:
 
     @api.get("/v1/users/list", response_model=ListedUsers, summary="All users, in pages", tags=tags)
     async def list_users(query: Annotated[PageQuery, Query()]) -> Response:
-        """By their ids as text. Each user who stays is on one page, whoever comes and goes meanwhile."""
+        """By their ids as text. Each user who stays is on one page, also if others come and go meanwhile."""
 
         def page(served: ServedModel) -> dict[str, Any]:
             ids, following = _page(served, "user", query)

@@ -70,14 +70,14 @@ class WhyQuery(PairQuery):
 
 
 class Somebody(Message):
-    """A user by id, or somebody described in the request by ratings, features, or both."""
+    """A user by id, or described in the request by ratings, features, or both."""
 
     user: ItemOrUserId | None = Field(default=None, description=_USER)
     ratings: list[Given] | None = Field(
-        default=None, max_length=MOST_RATINGS, description="what somebody without an id has rated"
+        default=None, max_length=MOST_RATINGS, description="the ratings of a user without an id"
     )
     features: Description | None = Field(
-        default=None, description="what somebody is, by column; columns that are left out are unknown"
+        default=None, description="the features of a user, by column; columns that are left out are unknown"
     )
     model: ModelName | None = Field(default=None, description=_MODEL)
 
@@ -161,22 +161,22 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         shown = await in_database(log.shown_to, str(request.user)) if request.exclude_shown else []
         return await live.ask_for(request.user, partial(_recommended, request, shown), request.model)
 
-    @api.get("/v1/recommendations", response_model=Recommended, summary="What a user would like", tags=["recommending"])
+    @api.get(
+        "/v1/recommendations", response_model=Recommended, summary="Recommend items to a user", tags=["recommending"]
+    )
     async def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
-        """Best first, within the rules. An unknown user gets what anybody gets, with `known` false."""
+        """Best first, within the rules. An unknown user gets the list of a user without ratings, with `known` false."""
         return answer(await recommended(query))
 
-    @api.post(
-        "/v1/recommendations", response_model=Recommended, summary="What somebody would like", tags=["recommending"]
-    )
-    async def recommend_for_somebody(request: RecommendationRequest) -> Response:
-        """The same with a body: for a user, or for somebody described by ratings, features or both."""
+    @api.post("/v1/recommendations", response_model=Recommended, summary="Recommend items", tags=["recommending"])
+    async def recommend_for_described_user(request: RecommendationRequest) -> Response:
+        """The same with a body: for a user by id, or described by ratings, features or both."""
         return answer(await recommended(request))
 
     @api.post(
         "/v1/recommendations/batch",
         response_model=RecommendedBatch,
-        summary="What many would like",
+        summary="Recommend items to many users",
         tags=["recommending"],
     )
     async def recommend_for_many(batch: BatchRequest) -> Response:
@@ -189,7 +189,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
                 raise about_part(f"requests.{at}", error) from error
         return answer({"answers": answers})
 
-    @api.get("/v1/why", response_model=Why, summary="What pushes an item up or down for a user", tags=["recommending"])
+    @api.get("/v1/why", response_model=Why, summary="Explain the score of an item for a user", tags=["recommending"])
     async def explain_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
         """base + amounts + remainder = unclipped, in lists or of the predicted rating."""
 
@@ -200,20 +200,18 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
 
         return answer(await live.ask_for(query.user, why, query.model))
 
-    @api.post(
-        "/v1/why", response_model=Why, summary="What pushes an item up or down for somebody", tags=["recommending"]
-    )
-    async def explain_for_somebody(request: WhyRequest) -> Response:
-        """The same with a body: for a user, or for somebody described by ratings, features or both."""
+    @api.post("/v1/why", response_model=Why, summary="Explain the score of an item", tags=["recommending"])
+    async def explain_for_described_user(request: WhyRequest) -> Response:
+        """The same with a body: for a user by id, or described by ratings, features or both."""
 
         def why(served: ServedModel) -> dict[str, Any]:
             return _why(served, request.who, request.item, request.by, _features(served, request))
 
         return answer(await live.ask_for(request.user, why, request.model))
 
-    @api.post("/v1/predictions", response_model=Predicted, summary="What users would give items", tags=["predicting"])
+    @api.post("/v1/predictions", response_model=Predicted, summary="Predict ratings", tags=["predicting"])
     async def predict(request: PredictionRequest) -> Response:
-        """In the order of the pairs. Of unknown users and items as much is predicted as anybody would expect."""
+        """In the order of the pairs. Of unknown users and items the biases are predicted."""
         pairs, user = request.pairs, request.user
         ask = live.ask if user is None else partial(live.ask_for, user)
         at_once = _INTERVALS_A_TURN if request.interval else _PAIRS_A_TURN

@@ -37,7 +37,7 @@ _GREATEST_LIMIT = 1_000
 
 _Word = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(checked_text)]
 
-BY = "what the list is ranked by: what somebody would choose and like, or a lower bound of what they would rate it"
+BY = "what the list is ranked by: what the user would choose and like, or a lower bound of the predicted rating"
 _WHERE = "COLUMN:VALUE or COLUMN:LOW..HIGH; repeat a column to accept any of its values"
 _BOOST = "COLUMN:VALUE=FACTOR: multiplies the scores of items that are so"
 _AT_MOST = "COLUMN=N: at most N items with the same value of the column"
@@ -45,7 +45,7 @@ _AMONG = "only these items, by id; those that are not known are listed under `un
 _EXCLUDE = "none of these items, by id; those that are not known are listed under `unknown` in the answer"
 _MIN_RATINGS = "only items that at least so many people rated"
 _DIVERSITY = "how much being unlike the items before it counts"
-_NEW_ITEMS = "the share of places for items that nobody has rated"
+_NEW_ITEMS = "the share of places for items without ratings"
 
 
 # In a body

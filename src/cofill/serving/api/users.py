@@ -80,12 +80,12 @@ class RatingsToStore(Message):
 
 
 class EventMessage(Message):
-    """What somebody did with an item, or that it was shown to them."""
+    """What a user did with an item, or that it was shown to them."""
 
     id: ItemOrUserId | None = Field(default=None, description="your own: an event with an id counts once")
     user: ItemOrUserId = Field(description="the id of a user")
     item: ItemOrUserId = Field(description="the id of an item")
-    kind: _Kind = Field(description="such as view, click, play or buy; shown is what somebody was shown")
+    kind: _Kind = Field(description="such as view, click, play or buy; shown is an impression")
     time: Moment | None = Field(default=None, description="when it happened; otherwise now")
     weight: _Weight | None = Field(default=None, description="how much it counts; otherwise as its kind does")
     model_version: Version | None = Field(default=None, description="of the answer that the item was shown in")
@@ -118,9 +118,9 @@ def add_users(api: FastAPI, live: LiveModel, settings: ServingSettings) -> None:
 
         return answer(await live.ask(find))
 
-    @api.post("/v1/users", response_model=MadeUser, summary="Somebody new", status_code=201, tags=tags)
+    @api.post("/v1/users", response_model=MadeUser, summary="Make a user", status_code=201, tags=tags)
     async def make_user(request: UserToMake | None = None) -> Response:
-        """Reserves an id that nobody has, and describes its user if features are given."""
+        """Reserves a new id, and describes its user if features are given."""
         features = None if request is None else request.features
         await live.ask(partial(check_features, features))
         candidates = await live.ask(_NewIds)
