@@ -2,8 +2,7 @@
 
 import { aborted, api, keyOf, Problem } from "./api.js";
 import { cover } from "./cover.js";
-import { makeDialog } from "./dialog.js";
-import { fill, h } from "./dom.js";
+import { fill, h, makeDialog } from "./dom.js";
 import { closeItem, openItem, route } from "./route.js";
 import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
