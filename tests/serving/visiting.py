@@ -19,7 +19,7 @@ QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in QUIET)]
 DESKTOP, PHONE = (1280, 800), (360, 740)
 
-PATIENCE = 60_000  # ms, on a busy machine
+PATIENCE = 180_000  # ms, on a busy machine
 expect.set_options(timeout=PATIENCE)
 
 Visit = Callable[..., Page]
