@@ -362,7 +362,7 @@ def test_the_reference_shows_every_operation_and_asks_for_a_key(visit: Visit, gu
         page.get_by_role("button", name="Continue").click()
         if attempt == "wrong":
             expect(page.get_by_role("alert")).to_contain_text("not accepted")
-    shown = page.locator("#recommendForSomebody")
+    shown = page.locator("#recommendForDescribedUser")
     shown.locator("summary").click()
     document = own.client.get("/openapi.json").json()
     ids = {operation["operationId"] for of in document["paths"].values() for operation in of.values()}
