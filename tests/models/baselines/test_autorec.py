@@ -1,4 +1,4 @@
-"""AutoRec keeps the contract in both orientations, minimises what its paper says, and has no other settings."""
+"""AutoRec keeps the contract, minimises what its paper says, and has no other settings."""
 
 import json
 from pathlib import Path
@@ -27,15 +27,6 @@ class TestItemAutoRec(LearnerContract):
 
     def make(self, **changes: Any) -> AutoRec:
         return AutoRec(**{"orientation": "item", "weight_decay": 0.1, **QUICK, **changes})
-
-
-class TestUserAutoRec(LearnerContract):
-    draws_by_ids = True
-    expected_rmse = 0.86
-    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 200}
-
-    def make(self, **changes: Any) -> AutoRec:
-        return AutoRec(**{"orientation": "user", "weight_decay": 0.03, **QUICK, **changes})
 
 
 def objective(model: AutoRec, ratings: Ratings) -> float:
@@ -102,7 +93,7 @@ def test_a_file_holds_the_settings_of_autorec_alone(tmp_path: Path) -> None:
 
 def test_settings_of_a_denoising_network_are_refused() -> None:
     assert set(AutoRecSettings.its_own) <= set(AutoRecSettings.model_fields)
-    for name in ("noise", "noise_ratio", "alpha", "beta", "batch", "neighbours", "engine", "nois"):
+    for name in ("noise", "noise_ratio", "alpha", "beta", "pretrain", "batch", "neighbours", "engine", "nois"):
         with pytest.raises(SettingsError, match=rf"^AutoRec has no setting '{name}'; leave it out. It has seed, "):
             AutoRecSettings.of({name: CFNSettings.model_fields[name].default if name != "nois" else 1})
     with pytest.raises(SettingsError, match=r"the setting 'hidden' .*at most 1 item"):
