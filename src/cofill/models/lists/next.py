@@ -72,7 +72,7 @@ _PENALTY = 200.0
 # Terms of G and K below this share are left out, and z is 0 below it: 35 positions ago, or seven sessions.
 _NEGLIGIBLE = 1e-3
 # Up to so many items G is whole. Beyond, it is 0 for two items that are not both among the most frequent: its penalty
-# is far above what they have in common. And S keeps what is above a share of its greatest entry.
+# is far above what they have in common. And S keeps only what is above a share of its greatest entry.
 _DENSE = 4_096
 _MOST_FREQUENT = 2_048
 _LEAST = 2e-4
@@ -83,7 +83,7 @@ _TERMS_EACH = 40
 # Validation is on the most frequent items, so many interactions, and lists of so many users.
 _VALIDATION_ITEMS = 3_000
 _VALIDATION_SIZE = 2_000_000
-_VALIDATION_USERS = 3_000
+_VALIDATION_USERS = 4_000
 _FEWEST_USERS = 50
 _LENGTH = 10
 _CHUNK = 256
@@ -317,7 +317,7 @@ class _Sums(NamedTuple):
         from scipy.sparse import csr_array, diags_array, hstack, vstack
 
         frequent, columns = len(self.gram), len(self.diagonal)
-        least = _LEAST * float(max(self.followed.max(initial=0.0), self.rest.max() if self.rest.nnz else 0)) / _PENALTY
+        least = _LEAST * float(max(self.followed.max(), self.rest.max())) / _PENALTY if frequent < columns else 0.0
         factor = cho_factor(self.gram, lower=True, overwrite_a=True, check_finite=False)
         right = self.rest[:frequent].tocsc()
 
