@@ -44,7 +44,7 @@ def test_a_request_is_given_up_after_its_time() -> None:
         await Response("late")(scope, receive, send)
 
     async def ask() -> httpx.Response:
-        async with guarded(slow, seconds=0.1) as client:
+        async with guarded(slow, request_timeout=0.1) as client:
             return await client.get("/v1/model")
 
     answer = asyncio.run(ask())
@@ -94,7 +94,7 @@ def test_bodies_that_are_being_read_are_under_way_too_and_hold_up_nobody(concurr
             await more.wait()
             yield b"}"
 
-        async with guarded(held, concurrency=concurrency, seconds=600) as client:
+        async with guarded(held, concurrency=concurrency, request_timeout=600) as client:
             declared = {"content-type": "application/json"}
             reading = [
                 asyncio.ensure_future(client.post("/v1/why", content=trickling(), headers=declared)) for _ in range(50)

@@ -54,7 +54,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     words += [f"--titles={folder / 'movies.csv'}", f"--item-features={folder / 'movies.csv'}", "--feature-size=2"]
     assert main(["train", str(folder / "ratings.csv"), *words]) == 0
     shutil.rmtree(folder / "world")
-    running = Server(folder / "model", "--requests-per-second=0", f"--seconds={SECONDS}", "--open-catalogue")
+    running = Server(folder / "model", "--requests-per-second=0", f"--request-timeout={SECONDS}", "--open-catalogue")
     yield running
     assert running.stop() == 0, running.errors()
     assert "Traceback" not in running.errors()

@@ -147,7 +147,7 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
 # Settings of the list scorer, for the goal ndcg. `list_rank` is a matter of time and memory, not of taste.
 LIST_GENES = (
     Gene("list_penalty", 0.5, 20.0, log=True),
-    Gene("list_popularity", 0.0, 0.5),
+    Gene("popularity_discount", 0.0, 0.5),
     Gene("list_grade_power", 0.5, 3.0),
     Gene("confidence", 0.0, 2.0),
     Gene("half_life", 7.0, 10_000.0, log=True, off_from=3650.0),

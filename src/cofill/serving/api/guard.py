@@ -178,7 +178,7 @@ class Guard:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._settings.seconds):
+            async with asyncio.timeout(self._settings.request_timeout):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -199,7 +199,7 @@ class Guard:
 
         What waits for the model or the database by then is cancelled. A thread cannot be stopped: its work goes on.
         """
-        seconds = None if scope["path"] in _OPERATING else self._settings.seconds
+        seconds = None if scope["path"] in _OPERATING else self._settings.request_timeout
         try:
             async with asyncio.timeout(seconds) as answer.limit:
                 await self._app(scope, receive, answer.send)
