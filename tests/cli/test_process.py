@@ -16,7 +16,7 @@ from tests.warm_processes import WarmProcess, run_warm
 
 COFILL = (sys.executable, "-m", "cofill.cli")
 # Long enough to be stopped on the way; one thread, so that other tests may use the other cores.
-LONG = ("--epochs", "60", "--patience", "60", "--hidden", "8", "--threads", "1", "--checkpoint-seconds", "0")
+LONG = ("--epochs", "150", "--patience", "150", "--hidden", "8", "--threads", "1", "--checkpoint-seconds", "0")
 
 
 FIRST, SECOND = "checkpoint.safetensors", ".checkpoint.second.safetensors"
