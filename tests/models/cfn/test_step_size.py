@@ -29,7 +29,7 @@ Grid = npt.NDArray[np.bool_]
 
 QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "epochs": 12}
 TOO_LARGE: dict[str, Any] = QUICK | {"learning_rate": 50.0, "weight_decay": 0.0}
-DEEP: dict[str, Any] = {"hidden": (8, 4, 8)}
+DEEP: dict[str, Any] = {"hidden": (8, 4, 8), "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
 
 
 @cache
