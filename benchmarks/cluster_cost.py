@@ -19,9 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cofill.cli.options import SHAPES
-from cofill.cluster.checkpoint import ShardedCheckpoint
 from cofill.cluster.comm import run_team
-from cofill.cluster.train import shard_of, train_partition
+from cofill.cluster.train import ShardedCheckpoint, shard_of, train_partition
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition, write_partition
 from cofill.data.sparse import KnownRatings

@@ -1,6 +1,6 @@
-"""A case of bad input: what is read, and what must be said of it.
+"""Cases of bad input. What is said of each is in messages.md, which people read: place, finding and remedy.
 
-The tests pin the place, the finding and the remedy. How it is worded is in messages.md, which people read.
+`Said` pins these keys of a message where a test needs more than the case.
 """
 
 import re
@@ -57,7 +57,6 @@ class BadFile(NamedTuple):
     """A file with this content, and how it is read."""
 
     content: str | bytes
-    said: Said
     options: Mapping[str, Any] = {}
     name: str = "table.csv"
 
@@ -71,7 +70,6 @@ class BadCall(NamedTuple):
     """A call that cannot be answered."""
 
     call: Callable[[], object]
-    said: Said
 
 
 def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> DataError:

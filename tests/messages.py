@@ -1,6 +1,7 @@
 """What cofill says of every case of bad input, written into messages.md: `make messages`.
 
-The tests pin what a message must say. How it reads is for people to judge, in the diff of that file.
+Each names its source and a way out, on one line. Whether it says what it must is for people to judge, in the diff of
+that file.
 """
 
 import re
@@ -13,6 +14,7 @@ from cofill.data.attributes import Attributes
 from cofill.data.features import Features
 from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
+from cofill.errors import DataError
 from tests.bad_input import BadCall, BadFile, refusal
 from tests.data import test_attributes, test_bad_input, test_dirty_files, test_features_bad_input, test_interactions
 
@@ -33,14 +35,22 @@ Cases = Iterator[tuple[str, str]]
 """The name of each case, and the message."""
 
 
+def checked(error: DataError) -> str:
+    """The message, which has a finding and a way out, on one line."""
+    assert error.found, error
+    assert error.remedy or "; " in error.found, error
+    assert "\n" not in str(error), error
+    return str(error)
+
+
 def of_files(cases: Mapping[str, BadFile], read: Callable[..., object], folder: Path) -> Cases:
     for name, case in cases.items():
-        yield name, str(refusal(read, case.written(folder), **case.options))
+        yield name, checked(refusal(read, case.written(folder), **case.options))
 
 
 def of_calls(cases: Mapping[str, BadCall]) -> Cases:
     for name, case in cases.items():
-        yield name, str(refusal(case.call))
+        yield name, checked(refusal(case.call))
 
 
 def sections(folder: Path) -> Iterator[tuple[str, Cases]]:
@@ -66,13 +76,13 @@ def sections(folder: Path) -> Iterator[tuple[str, Cases]]:
     yield "Side information in frames, arrays and tuples", of_calls(test_features_bad_input.OBJECTS)
     good = test_features_bad_input.GOOD
     described = {
-        name: BadCall(partial(learned.encode, good | wrong), said)
-        for name, (wrong, said) in test_features_bad_input.DESCRIPTIONS.items()
+        name: BadCall(partial(learned.encode, good | wrong))
+        for name, wrong in test_features_bad_input.DESCRIPTIONS.items()
     }
     yield "Descriptions of one user or item", of_calls(described)
     filtered = {
-        name: BadCall(partial(attributes.matching, {column: wrong}), said)
-        for name, (column, wrong, said) in test_attributes.CONDITIONS.items()
+        name: BadCall(partial(attributes.matching, {column: wrong}))
+        for name, (column, wrong) in test_attributes.CONDITIONS.items()
     }
     yield "Filters", of_calls(filtered)
 

@@ -30,11 +30,20 @@ class Finding(NamedTuple):
 
 
 def findings() -> list[Finding]:
-    """All that is written otherwise, in README, docs and help texts."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """All that is written otherwise, in README, docs, help texts and messages."""
+    pages = [
+        ROOT / "README.md",
+        ROOT / "SECURITY.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
     texts = [(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")) for page in pages]
     texts = [(place, text) for place, text in texts if not place.startswith("docs/_build/")]
-    return [one for place, text in [*texts, *help_texts()] for one in judged(place, text) if one.text not in ALLOWED]
+    found = [one for place, text in [*texts, *help_texts()] for one in judged(place, text)]
+    messages = (ROOT / "tests" / "messages.md").read_text(encoding="utf-8")  # one line each, however many clauses
+    found += [one for one in judged("tests/messages.md", messages) if one.what.startswith("says")]
+    return [one for one in found if one.text not in ALLOWED]
 
 
 def judged(place: str, text: str) -> Iterator[Finding]:

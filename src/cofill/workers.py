@@ -26,7 +26,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 from cofill import __version__
@@ -92,27 +92,28 @@ def map_unordered(
 
     At the end of the block, however it ends, all processes are stopped, and those that do not stop are killed.
     """
-    numbered = enumerate(tasks)
-    if on_ray:
-        outcomes = _on_ray(function, numbered, workers, threads, shared, report, look)
-    else:
-        outcomes = _here(function, numbered, workers, threads, shared, muted, report, look)
+    outcomes = (_on_ray if on_ray else _here)(
+        enumerate(tasks), _Job(function, workers, threads, shared, muted, report, look)
+    )
     try:
         yield outcomes
     finally:
         outcomes.close()
 
 
-def _here(
-    function: str,
-    tasks: Iterator[tuple[int, Any]],
-    workers: int,
-    threads: int,
-    shared: Any,
-    muted: bool,
-    report: Report,
-    look: Callable[[], None],
-) -> Generator[Outcome, None, None]:
+class _Job(NamedTuple):
+    """What `map_unordered` is given, apart from the tasks."""
+
+    function: str
+    workers: int
+    threads: int
+    shared: Any
+    muted: bool
+    report: Report
+    look: Callable[[], None]
+
+
+def _here(tasks: Iterator[tuple[int, Any]], job: _Job) -> Generator[Outcome, None, None]:
     again, begun = deque[tuple[int, Any]](), Counter[int]()  # tasks whose process was killed; how often each was begun
     pool: dict[Connection, _Process] = {}
 
@@ -121,19 +122,19 @@ def _here(
         following = again.popleft() if again else next(tasks, None)
         if following is None:
             return False
-        process = process or _Process(function, threads, shared, muted)
+        process = process or _Process(job)
         pool[process.pipe] = process
         process.begin(*following)
         begun[process.task] += 1
-        report(process.task, 0.0)
+        job.report(process.task, 0.0)
         return True
 
     try:
-        while len(pool) < workers and begin():
+        while len(pool) < job.workers and begin():
             pass
         while pool:
             ready = wait(list(pool), _SECONDS_BETWEEN_LOOKS)
-            look()
+            job.look()
             for pipe in ready:
                 assert isinstance(pipe, Connection)
                 process = pool[pipe]
@@ -144,11 +145,11 @@ def _here(
                     if code < 0 and begun[process.task] < ATTEMPTS:
                         again.append((process.task, process.content))
                     else:
-                        yield Outcome(process.task, problem=how_it_ended(code, workers), killed=code < 0)
+                        yield Outcome(process.task, problem=how_it_ended(code, job.workers), killed=code < 0)
                     begin()
                     continue
                 if what == "share":
-                    report(process.task, value)
+                    job.report(process.task, value)
                     continue
                 yield _outcome(process.task, what, value, process.began)
                 if not begin(process):
@@ -167,19 +168,19 @@ def _outcome(task: int, what: str, value: Any, began: float) -> Outcome:
 class _Process:
     """A process that does one task after the other, and a pipe to it."""
 
-    def __init__(self, function: str, threads: int, shared: Any, muted: bool) -> None:
+    def __init__(self, job: _Job) -> None:
         self.pipe, theirs = Pipe()
-        words = [sys.executable, "-m", "cofill.workers", str(theirs.fileno()), function, str(threads)]
+        words = [sys.executable, "-m", "cofill.workers", str(theirs.fileno()), job.function, str(job.threads)]
         with interrupts_blocked():
             self.process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL if muted and not os.environ.get("COFILL_TRACE") else None,
+                stderr=subprocess.DEVNULL if job.muted and not os.environ.get("COFILL_TRACE") else None,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | thread_limits(threads),
+                env=os.environ | thread_limits(job.threads),
             )
         theirs.close()
-        self._send(shared)
+        self._send(job.shared)
 
     def begin(self, task: int, content: Any) -> None:
         self.task, self.content, self.began = task, content, time.monotonic()
@@ -282,18 +283,10 @@ def behave_as_worker() -> None:
 # On a cluster
 
 
-def _on_ray(
-    function: str,
-    tasks: Iterator[tuple[int, Any]],
-    workers: int,
-    threads: int,
-    shared: Any,
-    report: Report,
-    look: Callable[[], None],
-) -> Generator[Outcome, None, None]:
+def _on_ray(tasks: Iterator[tuple[int, Any]], job: _Job) -> Generator[Outcome, None, None]:
     ray: Any = import_module("ray")
     greatest = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
-    each = threads or greatest
+    each = job.threads or greatest
     if each > greatest:
         raise ClusterError(
             f"a task takes {each} cores, and the greatest machine of the cluster has {greatest}; ask for fewer"
@@ -303,17 +296,18 @@ def _on_ray(
     remote: Any = ray.remote(_do_on_ray).options(
         num_cpus=each, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": variables}
     )
-    about = [ray.put(shared)]  # in a list: it is fetched once by each process, and not for every task
+    about = [ray.put(job.shared)]  # in a list: it is fetched once by each process, and not for every task
     running = dict[Any, tuple[int, float]]()
     try:
         while True:
-            for task, content in islice(tasks, workers - len(running)):
-                running[remote.remote(__version__, function, threads, about, content)] = task, time.monotonic()
-                report(task, 0.0)
+            for task, content in islice(tasks, job.workers - len(running)):
+                answer = remote.remote(__version__, job.function, job.threads, about, content)
+                running[answer] = task, time.monotonic()
+                job.report(task, 0.0)
             if not running:
                 break
             ready, _ = ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)
-            look()
+            job.look()
             for answer in ready:
                 task, began = running.pop(answer)
                 try:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofill.cluster.checkpoint import ShardedCheckpoint
+from cofill.cluster.train import ShardedCheckpoint
 from cofill.errors import CheckpointError
 from cofill.models.cfn.network import Weights
 from tests.models.several_processes import Played, together

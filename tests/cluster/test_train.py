@@ -29,13 +29,11 @@ from tests.warm_processes import WarmProcess, run_warm
 DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SMALL = {"hidden": 24, "epochs": 4, "patience": 2, "threads": 1, "list_goal": "any"}
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
-    "item": (2, {"orientation": "item"}),
     "deep": (3, {"hidden": [26, 20, 26]}),
-    "paper": (2, {"decoder": "network", "presence": 0.0, "output": "tanh"}),
-    "user": (3, {"orientation": "user"}),
-    "user, half life": (2, {"orientation": "user", "half_life": 100.0}),
+    # Two of them: of four workers two have nothing.
+    "paper, few buckets": (4, {"decoder": "network", "presence": 0.0, "output": "tanh"}),
+    "user, half life": (3, {"orientation": "user", "half_life": 100.0}),
     "item, half life": (2, {"orientation": "item", "half_life": 100.0}),
-    "few buckets": (4, {"orientation": "item"}),  # two of them: of four workers two have nothing
 }
 """How many workers, and settings."""
 
@@ -62,7 +60,7 @@ def test_several_workers_train_what_one_process_trains(name: str, tmp_path: Path
         "item_features": Features.read(tmp_path / "movies.csv", about="item"),
         "user_features": Features.read(tmp_path / "users.csv", about="user"),
     }
-    buckets, orientation = 2 if name == "few buckets" else 16, settings.orientation
+    buckets, orientation = 2 if "few buckets" in name else 16, settings.orientation
     assert orientation != "both"
     partition = write_partition(world.ratings, tmp_path / "cut", buckets=buckets, orientation=orientation, **about)
 
@@ -104,12 +102,18 @@ def digests(model: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(joined: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def from_python(joined: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[CFN, Path]:
+    """What two workers train, and the folder of the model."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    world = make_world(users=90, items=60, ratings=1_800, seed=5)
-    write_partition(world.ratings, folder / "partition", buckets=8)
-    train_partition(folder / "partition", folder / "model", CFNSettings.of(KILLED), workers=2, address=joined)
-    return digests(folder / "model")
+    ratings = make_world(users=90, items=60, ratings=1_800, seed=5).ratings
+    write_partition(ratings, folder / "partition", buckets=8)
+    cluster = Cluster(2, joined, folder=folder)
+    return CFN(CFNSettings.of(KILLED)).fit(folder / "partition", cluster=cluster), folder / "model"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(from_python: tuple[CFN, Path]) -> list[str]:
+    return digests(from_python[1])
 
 
 @pytest.mark.parametrize(
@@ -166,15 +170,13 @@ def test_a_killed_driver_is_resumed(killed_driver: Path, undisturbed: list[str],
         assert_same(whole, CFN.load(cut.parent / "model"))
 
 
-def test_from_python(joined: str, tmp_path: Path) -> None:
-    world = make_world(users=60, items=40, ratings=900, seed=1)
-    settings: dict[str, Any] = {"hidden": 8, "epochs": 2, "validation": 0.0, "threads": 1}
-    one = CFN(**settings).fit(world.ratings)
-    several = CFN(**settings).fit(world.ratings, cluster=Cluster(2, joined, folder=tmp_path / "run"))
-    assert_same(one, several)
+def test_from_python(from_python: tuple[CFN, Path], joined: str) -> None:
+    several, _ = from_python
+    ratings = make_world(users=90, items=60, ratings=1_800, seed=5).ratings
+    assert_same(CFN(CFNSettings.of(KILLED)).fit(ratings), several)
     several.add_ratings([(1, 1, 4.0)])  # loaded whole, it follows like any other
     with pytest.raises(SettingsError, match="a folder that all of them see"):
-        CFN(**settings).fit(world.ratings, cluster=Cluster(2, joined))
+        CFN(hidden=8).fit(ratings, cluster=Cluster(2, joined))
 
 
 @pytest.mark.parametrize(

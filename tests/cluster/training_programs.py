@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cofill import files
-from cofill.cluster import checkpoint
+from cofill.cluster import train
 from cofill.cluster.train import train_portion
 from cofill.exchange import Exchange
 from cofill.progress import Progress, Step
@@ -46,7 +46,7 @@ def train_in_trouble(exchange: Exchange, arguments: Mapping[str, Any], tell: Pro
             os.kill(os.getpid(), signal.SIGKILL)
         return replacing(target, *others)
 
-    setattr(checkpoint, "replacing", dying)  # noqa: B010 (it is a function of another module)
+    setattr(train, "replacing", dying)  # noqa: B010 (it is a function of another module)
     return train_portion(exchange, arguments, tell)
 
 

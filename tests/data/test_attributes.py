@@ -277,66 +277,27 @@ def test_matching(attributes: Attributes, conditions: dict[str, Any], ids: set[i
     assert attributes.matching(conditions).dtype == np.bool_
 
 
-BOUNDS = "value … list … 'min': ..., 'max': ..."
-VALUES = "value … list of values"
-CONDITIONS: dict[str, tuple[str, Any, Said]] = {
-    "a word for a number": ("year", "soon", Said("the filter, 'year'", "'soon' … number", f"kind number … {BOUNDS}")),
-    "truth for a number": ("year", True, Said("the filter, 'year'", "True … number", f"kind number … {BOUNDS}")),
-    "None for a number": ("year", None, Said("the filter, 'year'", "None … number", f"kind number … {BOUNDS}")),
-    "NA for a number": ("year", "NA", Said("the filter, 'year'", "'NA' … number", f"kind number … {BOUNDS}")),
-    "NaN for a number": ("year", float("nan"), Said("the filter, 'year'", "nan … number", f"kind number … {BOUNDS}")),
-    "a list in a list of numbers": (
-        "year",
-        [1979, [1980]],
-        Said("the filter, 'year'", "[1980] … number", f"kind number … {BOUNDS}"),
-    ),
-    "no bounds": ("year", {}, Said("the filter, 'year'", "{} … number", f"kind number … {BOUNDS}")),
-    "an empty bound": (
-        "year",
-        {"min": None},
-        Said("the filter, 'year'", "{'min': None} … number", f"kind number … {BOUNDS}"),
-    ),
-    "an unknown bound": (
-        "year",
-        {"from": 1},
-        Said("the filter, 'year'", "{'from': 1} … number", f"kind number … {BOUNDS}"),
-    ),
-    "a word for a bound": ("year", {"min": "x"}, Said("the filter, 'year'", "'x' … number", f"kind number … {BOUNDS}")),
-    "bounds upside down": (
-        "year",
-        {"min": 1999, "max": 1990},
-        Said("the filter, 'year'", "min 1999 … max 1990", "swap"),
-    ),
-    "no date": ("released", "soon", Said("the filter, 'released'", "'soon' … year or a date", f"kind date … {BOUNDS}")),
-    "a number that is no year": (
-        "released",
-        12,
-        Said("the filter, 'released'", "12 … year or a date", f"kind date … {BOUNDS}"),
-    ),
-    "no flag": ("scary", "very", Said("the filter, 'scary'", "'very' … yes or no", f"kind flag … {VALUES}")),
-    "bounds of a flag": (
-        "scary",
-        {"min": 0},
-        Said("the filter, 'scary'", "{'min': 0} … yes or no", f"kind flag … {VALUES}"),
-    ),
-    "bounds of a category": (
-        "studio",
-        {"min": "A"},
-        Said("the filter, 'studio'", "{'min': 'A'} … category", f"kind category … {VALUES}"),
-    ),
-    "a list in a list of categories": (
-        "genres",
-        [["War"]],
-        Said("the filter, 'genres'", "['War'] … category", f"kind several … {VALUES}"),
-    ),
-    "an empty text": ("plot", " ", Said("the filter, 'plot'", "'' … text", f"kind text … {VALUES}")),
-    "a number for a text": ("plot", 3, Said("the filter, 'plot'", "3 … text", f"kind text … {VALUES}")),
+CONDITIONS: dict[str, tuple[str, Any]] = {
+    "a word for a number": ("year", "soon"),
+    "truth for a number": ("year", True),
+    "None for a number": ("year", None),
+    "NA for a number": ("year", "NA"),
+    "NaN for a number": ("year", float("nan")),
+    "a list in a list of numbers": ("year", [1979, [1980]]),
+    "no bounds": ("year", {}),
+    "an empty bound": ("year", {"min": None}),
+    "an unknown bound": ("year", {"from": 1}),
+    "a word for a bound": ("year", {"min": "x"}),
+    "bounds upside down": ("year", {"min": 1999, "max": 1990}),
+    "no date": ("released", "soon"),
+    "a number that is no year": ("released", 12),
+    "no flag": ("scary", "very"),
+    "bounds of a flag": ("scary", {"min": 0}),
+    "bounds of a category": ("studio", {"min": "A"}),
+    "a list in a list of categories": ("genres", [["War"]]),
+    "an empty text": ("plot", " "),
+    "a number for a text": ("plot", 3),
 }
-
-
-@pytest.mark.parametrize(("column", "condition", "said"), CONDITIONS.values(), ids=CONDITIONS)
-def test_a_condition_that_does_not_fit(attributes: Attributes, column: str, condition: Any, said: Said) -> None:
-    said.check(refusal(attributes.matching, {column: condition}))
 
 
 def test_an_unknown_column_is_answered_with_the_known_ones(attributes: Attributes) -> None:

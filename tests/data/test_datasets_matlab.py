@@ -10,7 +10,7 @@ import pytest
 from cofill.data.datasets import dataset, fetch, load, matlab, published_folds
 from cofill.data.datasets.matlab import Link, read_links
 from cofill.data.ratings import Ratings
-from cofill.errors import DatasetError
+from cofill.errors import CofillError, DatasetError
 from tests.data.dataset_files import FLIXSTER, MATRICES, YAHOO_MUSIC, put_matlab, shrink
 
 REAL = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -72,85 +72,55 @@ def test_the_links_have_their_weights(own_folder: Path) -> None:
     assert read_links(dataset("monti-douban"), path, "W_users") == [(1, 2, 0.5), (2, 3, 2.0)]
 
 
-@pytest.mark.parametrize("name", ["M", "Otraining", "Otest"])
-def test_a_missing_matrix(own_folder: Path, name: str) -> None:
-    path = put_matlab(own_folder, {key: matrix for key, matrix in MATRICES.items() if key != name})
-    with pytest.raises(DatasetError, match=rf"^{path}: there is no matrix {name} inside\. {ADVICE}$"):
-        load("monti-douban")
-
-
 @pytest.mark.parametrize(
     ("name", "matrix", "message"),
     [
-        ("M", [3.0, 5.0], "there is no matrix M inside"),
-        ("M", [[3.0, 5.0], [1.0, 0.0]], r"Otraining is 3 x 2, M is 2 x 2"),
+        ("M", None, "there is no matrix M"),
+        ("Otest", None, "there is no matrix Otest"),
+        ("M", [3.0, 5.0], "there is no matrix M"),
+        ("M", [[3.0, 5.0], [1.0, 0.0]], "Otraining has no 0 or 1 for each cell of M"),
         ("M", [[3.0, 6.0], [1.0, 0.0], [0.0, 0.0]], r"M: the arrays, row 2, the ratings: .*6"),
         ("M", [[3.0, np.nan], [1.0, 0.0], [0.0, 0.0]], r"M: the arrays, row 2, the ratings: .*"),
-        ("M", [[3.0, 0.0], [1.0, 0.0], [0.0, 0.0]], r"M: the arrays, row 2, the ratings: .*0"),
-        ("Otest", [[0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], "Otest has cells that are neither 0 nor 1"),
-        ("Otest", [[0.0, np.nan], [0.0, 0.0], [0.0, 0.0]], "Otest has cells that are neither 0 nor 1"),
-        (
-            *("Otest", [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]),
-            "the rating of user 2 for item 1 is in both Otraining and Otest",
-        ),
+        ("Otest", [[0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], "Otest has no 0 or 1 for each cell"),
+        ("Otest", [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]], "Otraining and Otest mark no rating, or one of them twice"),
         ("Otest", [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], "it has 2 ratings instead of 3; it is not monti-douban, or"),
     ],
 )
-def test_wrong_matrices(own_folder: Path, name: str, matrix: list[object], message: str) -> None:
-    path = put_matlab(own_folder, MATRICES | {name: np.array(matrix, np.float64)})
+def test_wrong_matrices(own_folder: Path, name: str, matrix: list[object] | None, message: str) -> None:
+    there = {key: one for key, one in MATRICES.items() if key != name}
+    path = put_matlab(own_folder, there if matrix is None else MATRICES | {name: np.array(matrix, np.float64)})
     with pytest.raises(DatasetError, match=rf"^{path}: {message}.*{ADVICE}$"):
         load("monti-douban")
 
 
-def test_nothing_is_marked(own_folder: Path) -> None:
-    nothing = np.zeros((3, 2))
-    put_matlab(own_folder, MATRICES | {"Otraining": nothing, "Otest": nothing})
-    with pytest.raises(DatasetError, match="no rating is marked in Otraining or Otest"):
-        load("monti-douban")
-
-
-@pytest.mark.parametrize(
-    ("links", "message"),
-    [
-        (np.ones((3, 2)), "W_users is 3 x 2 and not square"),
-        (np.array([[0.0, np.inf], [0.0, 0.0]]), "W_users has cells that are no numbers"),
-    ],
-)
-def test_wrong_links(own_folder: Path, links: np.ndarray[tuple[int, int], np.dtype[np.float64]], message: str) -> None:
+@pytest.mark.parametrize("links", [np.ones((3, 2)), np.array([[0.0, np.inf], [0.0, 0.0]])])
+def test_wrong_links(own_folder: Path, links: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
     path = put_matlab(own_folder, MATRICES | {"W_users": links})
-    with pytest.raises(DatasetError, match=rf"^{path}: {message}\. {ADVICE}$"):
+    with pytest.raises(DatasetError, match=rf"^{path}: W_users is no square of numbers\. {ADVICE}$"):
         read_links(dataset("monti-douban"), path, "W_users")
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "text"])
 def test_a_damaged_file_is_refused(own_folder: Path, damage: str) -> None:
     path = put_matlab(own_folder, MATRICES)
-    data = bytearray(path.read_bytes())
-    if damage == "flipped":
-        at = data.index(b"HDF")
-        data[at] ^= 0xFF
-    changed = {"cut": data[: len(data) // 2], "flipped": data, "text": b"<html>404</html>", "empty": b""}
-    path.write_bytes(bytes(changed[damage]))
-    with pytest.raises(DatasetError, match=rf"^{path}: truncated or damaged \(.*\)\. {ADVICE}$"):
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] if damage == "cut" else b"<html>404</html>")
+    with pytest.raises(DatasetError, match=rf"^{path}: truncated or damaged.*\(.*\)\. {ADVICE}$"):
         load("monti-douban")
 
 
 def test_a_matrix_that_would_fill_the_memory(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_matlab(own_folder, MATRICES)
     monkeypatch.setattr(matlab, "MOST_CELLS", 5)
-    with pytest.raises(DatasetError, match="M is 3 x 2, too large to be part of monti-douban"):
+    with pytest.raises(DatasetError, match="there is no matrix M of the usual size"):
         load("monti-douban")
 
 
 def test_without_h5py_the_error_says_what_to_install(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = own_folder / "data" / "monti-douban.mat"
-    path.touch()
+    (own_folder / "data" / "monti-douban.mat").touch()
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(CofillError, match=r"pip install 'cofill\[hdf5\]'"):
         fetch("monti-douban")
-    assert str(caught.value) == (
-        f"{path}: a MATLAB file is read with h5py, which is not installed. Run: pip install 'cofill[hdf5]'"
-    )
 
 
 def real_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Ratings, Ratings, Path]:

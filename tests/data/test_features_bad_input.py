@@ -17,163 +17,47 @@ from cofill.data.vocabulary import Vocabulary
 from tests.bad_input import BadCall, BadFile, Said, refusal
 
 FILES = {
-    "empty": BadFile("", Said("", "empty", "one line for each id")),
-    "header only": BadFile("id,age\n", Said("", "a header and nothing", "add lines", {"header": False})),
-    "one column": BadFile(
-        "id\n1\n2\n",
-        Said("", "1 column (separator ',') … 2", "", {"separator": ...}),
-    ),
-    "links of one column": BadFile(
-        "1\n2\n",
-        Said("", "1 column (separator ',') … 2", "", {"separator": ...}),
-        {"kind": "links"},
-    ),
-    "no id column": BadFile(
-        "age,size\n1,2\n",
-        Said("", "no column … id … 'age', 'size'", "name or position", {"id": ...}),
-    ),
-    "a wrong id column": BadFile(
-        "id,age\n1,2\n",
-        Said("", "no column 'key' … 'id', 'age'", "one of them", {"id": ...}),
-        {"id": "key"},
-    ),
-    "a wrong position": BadFile(
-        "id,age\n1,2\n",
-        Said("", "5 is not … there are 2", "from 0 to 1", {"id": ...}),
-        {"id": 5},
-    ),
-    "two id columns": BadFile(
-        "age,userId,movieId\n1,2,3\n", Said("", "'userId' and 'movieId' … both … id", "", {"id": "userId"})
-    ),
-    "an id twice": BadFile(
-        "id,age\n1,2\n2,3\n1,4\n",
-        Said(
-            "line 4, column 'id'",
-            "the id 1 is there again after line 2, with another 'age'",
-            "keep one … tags, or likewise links",
-            {"kind": "tags"},
-        ),
-    ),
-    "a missing id": BadFile(
-        "id,age\n1,2\n,3\n",
-        Said("line 3, column 'id'", "empty … id", "fill … remove the line"),
-    ),
-    "a word as number": BadFile(
-        "id,age\n1,2\n2,old\n",
-        Said("line 3, column 'age'", "'old' … number", "correct … leave it empty"),
-        {"columns": {"age": "number"}},
-    ),
-    "the first of several wrong cells": BadFile(
-        "id,age\n9,old\n1,2\n2,young\n",
-        Said("line 2, column 'age'", "'old' … number", "correct … leave it empty"),
-        {"columns": {"age": "number"}},
-    ),
-    "infinity as number": BadFile(
-        "id,age\n1,2\n2,inf\n",
-        Said("line 3, column 'age'", "inf … finite number", "correct … leave it empty"),
-        {"columns": {"age": "number"}},
-    ),
-    "no flag": BadFile(
-        "id,age\n1,2\n2,1\n",
-        Said("line 2, column 'age'", "'2' … yes or no", "correct … leave it empty"),
-        {"columns": {"age": "flag"}},
-    ),
-    "no date": BadFile(
-        "id,born\n1,1990\n2,soon; or not\n",
-        Said("line 3, column 'born'", "'soon; or not' … year or a date", "correct … leave it empty"),
-        {"columns": {"born": "date"}},
-    ),
-    "an unknown column": BadFile(
-        "id,age\n1,2\n",
-        Said("", "no column 'aeg' … 'id', 'age'", "one of them", {"columns": ...}),
-        {"columns": {"aeg": "number"}},
-    ),
-    "an unknown kind of column": BadFile(
-        "id,age\n1,2\n",
-        Said("", "'age' … kind 'float'", "skip, flag, date, number, several, text, category"),
-        {"columns": {"age": "float"}},
-    ),
-    "a kind for the ids": BadFile("id,age\n1,2\n", Said("", "'id' … ids", "no kind"), {"columns": {"id": "category"}}),
-    "a header that could be data": BadFile(
-        "ann,red\nbob,blue\n",
-        Said("line 1", "cannot tell a header … 'ann, red'", "", {"header": True, "no_header": False}),
-    ),
-    "two columns of one name": BadFile("id,age,age\n1,2,3\n", Said("", "two columns … 'age'", "rename")),
-    "a column without a name": BadFile("id,,age\n1,2,3\n", Said("", "column 2 … no name", "give it one")),
-    "too few names": BadFile(
-        "1,2,3\n", Said("", "2 names for 3 columns", "one for each … id"), {"names": ["id", "age"]}
-    ),
-    "names that are none": BadFile(
-        "1,2\n",
-        Said("", "names=[1, 2]", "['id', 'age']"),
-        {"names": [1, 2]},
-    ),
-    "a short line": BadFile(
-        "id,age,sex\n1,2,m\n2,3\n",
-        Said("line 3", "2 cells … 3 … '2,3'", "fix … remove"),
-    ),
-    "two separators": BadFile(
-        "1,a|b\n2,b|c\n",
-        Said("", "both '|' and ',' … separator", "", {"separator": "|"}),
-        {},
-        "f.dat",
-    ),
-    "no tags": BadFile("id,tag\n1,\n2, \n", Said("", "no tag … 'tag'", "id, tag[, count]")),
-    "five columns of tags": BadFile(
-        "1,2,3,4,5\n", Said("", "5 columns without names", "id, tag[, count] … user, id, tag, time"), {"kind": "tags"}
-    ),
-    "a count that is none": BadFile(
-        "id,tag,count\n1,a,2\n2,a,few\n",
-        Said("line 3, column 'count'", "'few' … number", "correct … remove"),
-    ),
-    "a negative count": BadFile(
-        "id,tag,count\n1,a,-2\n",
-        Said("line 2, column 'count'", "'-2' … from 0 on", "correct … remove"),
-    ),
-    "counts of zero": BadFile("id,tag,count\n1,a,0\n", Said("", "all counts are 0", "nothing to learn")),
-    "links with more columns": BadFile(
-        "from,to,why\n1,2,3\n",
-        Said("", "id, id[, weight] … 'from', 'to', 'why'", "leave out … columns"),
-        {"kind": "links"},
-    ),
-    "NaN in vectors": BadFile(
-        "id,x,y\n1,2,nan\n",
-        Said("line 2, column 'y'", "empty … number", "fill … remove"),
-        {"kind": "vectors"},
-    ),
-    "an unusual weight": BadFile(
-        "1,2,1\n2,3,1e300\n",
-        Said("line 2, column 'column 3'", "'1e300' … weight", "correct … remove"),
-        {"kind": "links"},
-    ),
-    "vectors twice": BadFile(
-        "id,x,y\n1,2,3\n1,2,3\n", Said("", "id 1 … line 2 … line 3", "keep one"), {"kind": "vectors"}
-    ),
-    "latin-1": BadFile(
-        "id,land\n1,Österreich\n".encode("latin-1"),
-        Said("line 2", "byte 0xd6 … not UTF-8", "save … UTF-8", {"encoding": "latin-1"}),
-    ),
-    "no encoding": BadFile(
-        "id,age\n1,2\n",
-        Said("", "no encoding 'klingon'", "", {"encoding": "latin-1"}),
-        {"encoding": "klingon"},
-    ),
-    "an archive": BadFile(b"7z\xbc\xaf....", Said("", "7z archive", "unpack … file with the features"), {}, "f.7z"),
-    "not Parquet": BadFile(b"nothing", Said("", "not a Parquet file", "write or fetch … again"), {}, "f.parquet"),
-    ".npy without ids": BadFile(b"", Said("", "no ids", "ids=... … path"), {}, "f.npy"),
-    "no .npy file": BadFile(
-        b"nothing at all",
-        Said("", "Python objects … no .npy", "np.save"),
-        {"ids": [1]},
-        "f.npy",
-    ),
+    "empty": BadFile(""),
+    "header only": BadFile("id,age\n"),
+    "one column": BadFile("id\n1\n2\n"),
+    "links of one column": BadFile("1\n2\n", {"kind": "links"}),
+    "no id column": BadFile("age,size\n1,2\n"),
+    "a wrong id column": BadFile("id,age\n1,2\n", {"id": "key"}),
+    "a wrong position": BadFile("id,age\n1,2\n", {"id": 5}),
+    "two id columns": BadFile("age,userId,movieId\n1,2,3\n"),
+    "an id twice": BadFile("id,age\n1,2\n2,3\n1,4\n"),
+    "a missing id": BadFile("id,age\n1,2\n,3\n"),
+    "a word as number": BadFile("id,age\n1,2\n2,old\n", {"columns": {"age": "number"}}),
+    "the first of several wrong cells": BadFile("id,age\n9,old\n1,2\n2,young\n", {"columns": {"age": "number"}}),
+    "infinity as number": BadFile("id,age\n1,2\n2,inf\n", {"columns": {"age": "number"}}),
+    "no flag": BadFile("id,age\n1,2\n2,1\n", {"columns": {"age": "flag"}}),
+    "no date": BadFile("id,born\n1,1990\n2,soon; or not\n", {"columns": {"born": "date"}}),
+    "an unknown column": BadFile("id,age\n1,2\n", {"columns": {"aeg": "number"}}),
+    "an unknown kind of column": BadFile("id,age\n1,2\n", {"columns": {"age": "float"}}),
+    "a kind for the ids": BadFile("id,age\n1,2\n", {"columns": {"id": "category"}}),
+    "a header that could be data": BadFile("ann,red\nbob,blue\n"),
+    "two columns of one name": BadFile("id,age,age\n1,2,3\n"),
+    "a column without a name": BadFile("id,,age\n1,2,3\n"),
+    "too few names": BadFile("1,2,3\n", {"names": ["id", "age"]}),
+    "names that are none": BadFile("1,2\n", {"names": [1, 2]}),
+    "a short line": BadFile("id,age,sex\n1,2,m\n2,3\n"),
+    "two separators": BadFile("1,a|b\n2,b|c\n", {}, "f.dat"),
+    "no tags": BadFile("id,tag\n1,\n2, \n"),
+    "five columns of tags": BadFile("1,2,3,4,5\n", {"kind": "tags"}),
+    "a count that is none": BadFile("id,tag,count\n1,a,2\n2,a,few\n"),
+    "a negative count": BadFile("id,tag,count\n1,a,-2\n"),
+    "counts of zero": BadFile("id,tag,count\n1,a,0\n"),
+    "links with more columns": BadFile("from,to,why\n1,2,3\n", {"kind": "links"}),
+    "NaN in vectors": BadFile("id,x,y\n1,2,nan\n", {"kind": "vectors"}),
+    "an unusual weight": BadFile("1,2,1\n2,3,1e300\n", {"kind": "links"}),
+    "vectors twice": BadFile("id,x,y\n1,2,3\n1,2,3\n", {"kind": "vectors"}),
+    "latin-1": BadFile("id,land\n1,Österreich\n".encode("latin-1")),
+    "no encoding": BadFile("id,age\n1,2\n", {"encoding": "klingon"}),
+    "an archive": BadFile(b"7z\xbc\xaf....", {}, "f.7z"),
+    "not Parquet": BadFile(b"nothing", {}, "f.parquet"),
+    ".npy without ids": BadFile(b"", {}, "f.npy"),
+    "no .npy file": BadFile(b"nothing at all", {"ids": [1]}, "f.npy"),
 }
-
-
-@pytest.mark.parametrize("case", FILES.values(), ids=FILES)
-def test_bad_files(case: BadFile, tmp_path: Path) -> None:
-    path = case.written(tmp_path)
-    case.said.check(refusal(Features.read, path, **case.options), path)
 
 
 def test_missing_file(tmp_path: Path) -> None:
@@ -197,178 +81,58 @@ TABLE = pl.DataFrame({"id": [1, 2], "age": [3, 4]})
 TAGS = [(1, "a"), (2, "a"), (2, "b")]
 OBJECTS = {
     "a source that is nearly named": BadCall(
-        lambda: Features.read(TAGS, kind="tags").encode_table(pl.DataFrame({"id": [3], "Tags": ["a"]})),
-        Said("the polars DataFrame", "no column 'tags' … 'Tags'", "did you mean 'tags'? … rename … remove"),
+        lambda: Features.read(TAGS, kind="tags").encode_table(pl.DataFrame({"id": [3], "Tags": ["a"]}))
     ),
     "a table that says nothing": BadCall(
-        lambda: Features.read(TAGS, kind="tags").encode_table(pl.DataFrame({"id": [3], "age": [4]})),
-        Said("the polars DataFrame", "none of its columns", "at least one of 'tags'"),
+        lambda: Features.read(TAGS, kind="tags").encode_table(pl.DataFrame({"id": [3], "age": [4]}))
     ),
-    "more ids than rows": BadCall(
-        lambda: Features.read(([1, 2, 3], np.zeros((2, 2)))),
-        Said("the vectors", "3 ids for 2 rows", "one id for each row"),
-    ),
-    "NaN in an array": BadCall(
-        lambda: Features.read((["a", "b"], np.array([[1, 2], [3, np.nan]]))),
-        Said("the vectors", "id 'b' … nan … position 1", "correct … leave the id out"),
-    ),
-    "too large for float32": BadCall(
-        lambda: Features.read({1: [1e300]}),
-        Said("the vectors", "id 1 … 1e+300 … position 0", "correct … leave the id out"),
-    ),
-    "ragged vectors": BadCall(
-        lambda: Features.read({1: [1, 2], 2: [3]}),
-        Said("the vectors", "id 2 has 1 … 1 has 2", "same length"),
-    ),
-    "words in vectors": BadCall(
-        lambda: Features.read({1: ["a"]}),
-        Said("the vectors", "id 1 … ['a']", "plain numbers"),
-    ),
-    "no vectors": BadCall(
-        lambda: Features.read({}),
-        Said("the vectors", "none", "at least one … {42: [0.1, 0.7]}"),
-    ),
-    "vectors of nothing": BadCall(
-        lambda: Features.read({1: []}),
-        Said("the vectors", "empty", "at least one number"),
-    ),
-    "a vector twice": BadCall(
-        lambda: Features.read(([7, 8, 7], np.zeros((3, 1)))),
-        Said("the vectors", "id 7 … row 1 … row 3", "keep one"),
-    ),
-    "vectors as tags": BadCall(
-        lambda: Features.read({1: [1]}, kind="tags"),
-        Said("", "kind='tags' … vectors", "kind='vectors'"),
-    ),
-    "a sparse matrix of negative counts": BadCall(
-        lambda: Features.read(([1], csr_array([[-1.0]]))),
-        Said("", "sparse matrix … negative, NaN or infinite", "0 or more"),
-    ),
-    "tuples of unknown kind": BadCall(
-        lambda: Features.read([(1, "a")]),
-        Said("", "tags or links", "kind='tags' … kind='links'"),
-    ),
-    "no tuples": BadCall(
-        lambda: Features.read([], kind="links"),
-        Said("the tuples", "none", "at least one … (id, tag)"),
-    ),
-    "ragged tuples": BadCall(
-        lambda: Features.read([(1, 2), (1, 2, 3)], kind="links"),
-        Said("the tuples, row 2", "3 entries … first row has 2", "the same"),
-    ),
-    "numbers as tags": BadCall(
-        lambda: Features.read([(1, "a"), (1, 2)], kind="tags"),
-        Said("the tuples, row 2, column 'column 2'", "2 … tag", "convert the column", {"id": ...}),
-    ),
-    "lists as tags": BadCall(
-        lambda: Features.read(pl.DataFrame({"id": [1], "tag": [["a", "b"]]})),
-        Said("the polars DataFrame, row 1, column 'tag'", "['a', 'b'] … tag", "each tag a row", {"kind": "table"}),
-    ),
-    "something else": BadCall(
-        lambda: Features.read(5),
-        Said("", "cannot read features from int", "a path … DataFrame … tuples … (ids, vectors)"),
-    ),
-    "an empty frame": BadCall(
-        lambda: Features.read(TABLE.clear()),
-        Said("the polars DataFrame", "no rows", "each id needs one"),
-    ),
-    "ids that are floats": BadCall(
-        lambda: Features.read(pd.DataFrame({"id": [1.5], "age": [2]})),
-        Said(
-            "the pandas DataFrame, row 1, column 'id'",
-            "floats … 1.5",
-            ".cast(pl.Int64) … .astype('int64')",
-        ),
-    ),
-    "an unknown kind": BadCall(
-        lambda: Features.read(TABLE, kind="tabel"),
-        Said("", "no kind 'tabel'", "table, tags, links, vectors"),
-    ),
-    "nothing to reduce to": BadCall(
-        lambda: Features.read(TABLE, reduce_to=0),
-        Said("", "reduce_to=0", "1 or more"),
-    ),
-    "kinds of columns of links": BadCall(
-        lambda: Features.read([(1, 2)], kind="links", columns={"a": "text"}),
-        Said("", "columns= … table", "leave it out"),
-    ),
-    "ids of a table": BadCall(
-        lambda: Features.read(TABLE, ids=[1]),
-        Said("", "ids= … .npy", "id=..."),
-    ),
-    "a separator of a frame": BadCall(
-        lambda: Features.read(TABLE, separator=","),
-        Said("", "separator and header … text files", "leave them out"),
-    ),
-    "nothing to join": BadCall(lambda: Features.join([]), Said("", "no features", "at least one")),
-    "a name twice": BadCall(
-        lambda: Features.join([Features.read(TABLE), Features.read(TABLE)]),
-        Said("the joined features", "two … 'age'", "rename … name=..."),
-    ),
+    "more ids than rows": BadCall(lambda: Features.read(([1, 2, 3], np.zeros((2, 2))))),
+    "NaN in an array": BadCall(lambda: Features.read((["a", "b"], np.array([[1, 2], [3, np.nan]])))),
+    "too large for float32": BadCall(lambda: Features.read({1: [1e300]})),
+    "ragged vectors": BadCall(lambda: Features.read({1: [1, 2], 2: [3]})),
+    "words in vectors": BadCall(lambda: Features.read({1: ["a"]})),
+    "no vectors": BadCall(lambda: Features.read({})),
+    "vectors of nothing": BadCall(lambda: Features.read({1: []})),
+    "a vector twice": BadCall(lambda: Features.read(([7, 8, 7], np.zeros((3, 1))))),
+    "vectors as tags": BadCall(lambda: Features.read({1: [1]}, kind="tags")),
+    "a sparse matrix of negative counts": BadCall(lambda: Features.read(([1], csr_array([[-1.0]])))),
+    "tuples of unknown kind": BadCall(lambda: Features.read([(1, "a")])),
+    "no tuples": BadCall(lambda: Features.read([], kind="links")),
+    "ragged tuples": BadCall(lambda: Features.read([(1, 2), (1, 2, 3)], kind="links")),
+    "numbers as tags": BadCall(lambda: Features.read([(1, "a"), (1, 2)], kind="tags")),
+    "lists as tags": BadCall(lambda: Features.read(pl.DataFrame({"id": [1], "tag": [["a", "b"]]}))),
+    "something else": BadCall(lambda: Features.read(5)),
+    "an empty frame": BadCall(lambda: Features.read(TABLE.clear())),
+    "ids that are floats": BadCall(lambda: Features.read(pd.DataFrame({"id": [1.5], "age": [2]}))),
+    "an unknown kind": BadCall(lambda: Features.read(TABLE, kind="tabel")),
+    "nothing to reduce to": BadCall(lambda: Features.read(TABLE, reduce_to=0)),
+    "kinds of columns of links": BadCall(lambda: Features.read([(1, 2)], kind="links", columns={"a": "text"})),
+    "ids of a table": BadCall(lambda: Features.read(TABLE, ids=[1])),
+    "a separator of a frame": BadCall(lambda: Features.read(TABLE, separator=",")),
+    "nothing to join": BadCall(lambda: Features.join([])),
+    "a name twice": BadCall(lambda: Features.join([Features.read(TABLE), Features.read(TABLE)])),
     "a key twice": BadCall(
         lambda: Features.join(
             [
                 Features.read(pl.DataFrame({"id": [1, 2], "sex": ["m", "m"]}), columns={"sex": "category"}),
                 Features.read(pl.DataFrame({"id": [1, 2], "sex": ["f", "f"]}), columns={"sex": "category"}),
             ]
-        ),
-        Said("the joined features", "two … 'sex'", "rename … name=..."),
+        )
     ),
-    "users as items": BadCall(
-        lambda: Features.read(pl.DataFrame({"age": [3, 4], "userId": [1, 2]}), about="item"),
-        Said(
-            "the polars DataFrame",
-            "it is given as being about items, but column 'userId' holds ids of users",
-            "swap the files … rename … 'item'",
-        ),
-    ),
+    "users as items": BadCall(lambda: Features.read(pl.DataFrame({"age": [3, 4], "userId": [1, 2]}), about="item")),
     "the tags of items as those of users": BadCall(
-        lambda: Features.read(pl.DataFrame({"movie": [3, 4], "tag": ["a", "a"]}), about="user"),
-        Said(
-            "the polars DataFrame",
-            "it is given as being about users, but column 'movie' holds ids of items",
-            "swap the files … rename … 'user'",
-        ),
+        lambda: Features.read(pl.DataFrame({"movie": [3, 4], "tag": ["a", "a"]}), about="user")
     ),
-    "no side": BadCall(
-        lambda: Features.read(TABLE, about="items"),  # type: ignore[arg-type]
-        Said("", "about='items'", "'user' or 'item'"),
-    ),
-    "vectors in a table": BadCall(
-        lambda: Features.read(pl.DataFrame({"id": [1, 2], "v": [None, [0.5, 1.0]]})),
-        Said(
-            "the polars DataFrame, row 2, column 'v'",
-            "(0.5, 1.0) … categories",
-            "leave the column out",
-            {"kind": "vectors"},
-        ),
-    ),
+    "no side": BadCall(lambda: Features.read(TABLE, about="items")),  # type: ignore[arg-type]
+    "vectors in a table": BadCall(lambda: Features.read(pl.DataFrame({"id": [1, 2], "v": [None, [0.5, 1.0]]}))),
     "a word among numbers": BadCall(
-        lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*"31234567", "old", "9"]})),
-        Said(
-            "the polars DataFrame, row 9, column 'age'",
-            "'old' … number",
-            "correct … leave it empty",
-            {"columns": {"age": "category"}},
-        ),
+        lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*"31234567", "old", "9"]}))
     ),
     "infinity among numbers": BadCall(
-        lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*map(float, range(9)), float("inf")]})),
-        Said(
-            "the polars DataFrame, row 10, column 'age'",
-            "inf … finite number",
-            "correct … leave it empty",
-            {"columns": {"age": "category"}},
-        ),
+        lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*map(float, range(9)), float("inf")]}))
     ),
     "a word among years": BadCall(
-        lambda: Features.read(pl.DataFrame({"id": range(10), "year": [*["1999", "2001", "1980"] * 3, "soon"]})),
-        Said(
-            "the polars DataFrame, row 10, column 'year'",
-            "'soon' … year or a date",
-            "correct … leave it empty",
-            {"columns": {"year": "category"}},
-        ),
+        lambda: Features.read(pl.DataFrame({"id": range(10), "year": [*["1999", "2001", "1980"] * 3, "soon"]}))
     ),
 }
 
@@ -379,11 +143,6 @@ def test_a_source_that_is_nearly_named(name: str) -> None:
     assert learned.encode_table(pl.DataFrame({"id": [3], "tags": ["a"], "other": [1]})).ids.ids == [3]
     said = Said("the polars DataFrame", f"no column 'tags' … {name!r}", "did you mean 'tags'? … rename … remove")
     said.check(refusal(learned.encode_table, pl.DataFrame({"id": [3], name: ["a"]})))
-
-
-@pytest.mark.parametrize("case", OBJECTS.values(), ids=OBJECTS)
-def test_bad_objects(case: BadCall) -> None:
-    case.said.check(refusal(case.call))
 
 
 @cache
@@ -414,78 +173,24 @@ def features() -> Features:
 
 
 GOOD: dict[str, object] = dict.fromkeys(["age", "job", "genres", "ok", "born", "plot", "tags", "links", "vectors"])
-DESCRIPTIONS: dict[str, tuple[dict[str, object], Said]] = {
-    "text for a number": (
-        {"age": "old"},
-        Said("the description, 'age'", "'old' … number", "correct … None"),
-    ),
-    "an empty list for a number": (
-        {"age": []},
-        Said("the description, 'age'", "() … number", "correct … None"),
-    ),
-    "truth for a number": (
-        {"age": True},
-        Said("the description, 'age'", "True … number", "correct … None"),
-    ),
-    "a list for a category": (
-        {"job": ["cook"]},
-        Said("the description, 'job'", "('cook',) … category", "correct … None"),
-    ),
-    "an unknown category": (
-        {"job": "cok"},
-        Said("the description, 'job'", "unknown … 'cok'", "did you mean 'cook' … 'cook', 'smith'"),
-    ),
-    "an unknown one of several": (
-        {"genres": ["Drama", "War"]},
-        Said("the description, 'genres'", "unknown … 'War'", "'Comedy', 'Drama'"),
-    ),
-    "a number for a flag": (
-        {"ok": 2},
-        Said("the description, 'ok'", "2 … yes or no", "correct … None"),
-    ),
-    "no year": (
-        {"born": "late"},
-        Said("the description, 'born'", "'late' … year or a date", "correct … None"),
-    ),
-    "a number for a text": (
-        {"plot": 5},
-        Said("the description, 'plot'", "5 … text", "correct … None"),
-    ),
-    "a number for tags": (
-        {"tags": 1.5},
-        Said("the description, 'tags'", "1.5 … tags", "correct … None"),
-    ),
-    "a negative count": (
-        {"tags": {"a": -1}},
-        Said("the description, 'tags'", "-1.0 … tag 'a', 0 or more", "correct … None"),
-    ),
-    "a float as id": (
-        {"links": [1.5]},
-        Said("the description, 'links'", "1.5 … id", "correct … None"),
-    ),
-    "an unusual weight": (
-        {"links": {2: 1e300}},
-        Said("the description, 'links'", "1e+300 … weight", "correct … None"),
-    ),
-    "a short vector": (
-        {"vectors": [1]},
-        Said("the description, 'vectors'", "1 numbers … vector of 2", "correct … None"),
-    ),
-    "NaN in a vector": (
-        {"vectors": [1, float("nan")]},
-        Said("the description, 'vectors'", "nan … finite number", "correct … None"),
-    ),
-    "an unknown key": (
-        {"genre": "Drama"},
-        Said("the description", "no column 'genre'", "did you mean 'genres'"),
-    ),
+DESCRIPTIONS: dict[str, dict[str, object]] = {
+    "text for a number": {"age": "old"},
+    "an empty list for a number": {"age": []},
+    "truth for a number": {"age": True},
+    "a list for a category": {"job": ["cook"]},
+    "an unknown category": {"job": "cok"},
+    "an unknown one of several": {"genres": ["Drama", "War"]},
+    "a number for a flag": {"ok": 2},
+    "no year": {"born": "late"},
+    "a number for a text": {"plot": 5},
+    "a number for tags": {"tags": 1.5},
+    "a negative count": {"tags": {"a": -1}},
+    "a float as id": {"links": [1.5]},
+    "an unusual weight": {"links": {2: 1e300}},
+    "a short vector": {"vectors": [1]},
+    "NaN in a vector": {"vectors": [1, float("nan")]},
+    "an unknown key": {"genre": "Drama"},
 }
-
-
-@pytest.mark.parametrize(("wrong", "said"), DESCRIPTIONS.values(), ids=DESCRIPTIONS)
-def test_bad_descriptions(features: Features, wrong: dict[str, object], said: Said) -> None:
-    assert not features.encode(GOOD | {"title": 5, "id": 7}).any()
-    said.check(refusal(features.encode, GOOD | wrong))
 
 
 def test_a_key_that_is_missing(features: Features) -> None:
@@ -502,21 +207,9 @@ def test_long_lists_of_categories_are_cut() -> None:
 
 
 NEW_ONES = {
-    "a column less": BadFile(
-        "id,age,job,genres,ok,born\n1,2,cook,,yes,1990\n",
-        Said("", "no column 'plot' … text", "add it … empty cells"),
-    ),
-    "an unknown category": BadFile(
-        "id,age,job,genres,ok,born,plot\n1,2,cook,,yes,1990,\n2,3,baker,,no,1990,\n",
-        Said("line 3, column 'job'", "unknown … 'baker'", "'cook', 'smith'"),
-    ),
+    "a column less": BadFile("id,age,job,genres,ok,born\n1,2,cook,,yes,1990\n"),
+    "an unknown category": BadFile("id,age,job,genres,ok,born,plot\n1,2,cook,,yes,1990,\n2,3,baker,,no,1990,\n"),
 }
-
-
-@pytest.mark.parametrize("case", NEW_ONES.values(), ids=NEW_ONES)
-def test_bad_tables_of_new_ones(case: BadFile, features: Features, tmp_path: Path) -> None:
-    path = case.written(tmp_path)
-    case.said.check(refusal(features.encode_table, path), path)
 
 
 def altered(features: Features, alter: Callable[[dict[str, Any], dict[str, Any]], object]) -> None:

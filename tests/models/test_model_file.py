@@ -110,8 +110,7 @@ def poke(name: str, value: float) -> Change:
 # Round trip
 
 
-@pytest.mark.parametrize("orientation", ["user", "item"])
-@pytest.mark.parametrize("hidden", [5, (5, 3, 5)])
+@pytest.mark.parametrize(("orientation", "hidden"), [("user", (5, 3, 5)), ("item", 5)])
 def test_round_trip(tmp_path: Path, orientation: str, hidden: Any) -> None:
     frame = cells(small_cells()).to_polars()
     frame = frame.with_columns(title="Film " + frame["item"].cast(pl.String))
@@ -154,10 +153,6 @@ def test_the_card_is_for_people(folder: Path) -> None:
     assert set(card["files"]) == set(KINDS)
 
 
-def test_only_the_files_it_names(folder: Path) -> None:
-    assert names(folder) == sorted(["model.json", *(path_of(folder, kind).name for kind in KINDS)])
-
-
 def test_a_folder_that_was_moved(folder: Path, model: CFN, tmp_path: Path) -> None:
     folder.rename(tmp_path / "elsewhere [1] *")
     loaded = CFN.load(tmp_path / "elsewhere [1] *")
@@ -197,14 +192,7 @@ def test_any_file_that_is_damaged(described: Path, damage: str, tmp_path: Path) 
         refused(tmp_path / kind, path, words)
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
-def test_a_truncated_card(folder: Path, keep: float) -> None:
-    path = folder / "model.json"
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
-    refused(folder, path, "truncated or altered")
-
-
-@pytest.mark.parametrize("place", np.linspace(0, 0.99, 6).tolist())
+@pytest.mark.parametrize("place", [0.0, 0.4, 0.8])
 def test_a_flipped_bit_in_the_card(folder: Path, place: float) -> None:
     path = folder / "model.json"
     content = bytearray(path.read_bytes().rstrip())
@@ -230,12 +218,6 @@ def test_swapped_with_another_models(folder: Path, other: CFN, tmp_path: Path, k
     other.save(tmp_path / "other")
     shutil.copy(path_of(tmp_path / "other", kind), path_of(folder, kind))
     refused(folder, path_of(folder, kind), "altered")
-
-
-def test_a_card_of_another_model(folder: Path, other: CFN, tmp_path: Path) -> None:
-    other.save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "model.json", folder / "model.json")
-    refused(folder, folder, "missing")
 
 
 @pytest.mark.parametrize(
@@ -300,9 +282,11 @@ def test_a_newer_format(folder: Path, version: Any) -> None:
     assert "upgrade cofill" in message
 
 
-@pytest.mark.parametrize("content", ["", "{", "not JSON", "[]", "3", "{}", '{"format": "onnx"}', "\x00" * 9])
-def test_a_card_that_is_none(folder: Path, content: str) -> None:
-    (folder / "model.json").write_text(content)
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"not JSON", b"[]", b"3", b'{"format": "onnx"}', b"\0" * 9, b"\xff\xfe{}"]
+)
+def test_a_card_that_is_none(folder: Path, content: bytes) -> None:
+    (folder / "model.json").write_bytes(content)
     refused(folder, folder / "model.json")
 
 
@@ -331,11 +315,6 @@ def test_a_model_says_when_it_was_trained(folder: Path, tmp_path: Path) -> None:
 def test_all_files_can_be_read_as_any_other(folder: Path) -> None:
     (folder / "any other").touch()
     assert {path.stat().st_mode for path in folder.iterdir()} == {(folder / "any other").stat().st_mode}
-
-
-def test_a_card_in_another_encoding(folder: Path) -> None:
-    (folder / "model.json").write_bytes(b"\xff\xfe{}")
-    refused(folder, folder / "model.json", "not JSON")
 
 
 def test_no_model_there(tmp_path: Path) -> None:
@@ -422,13 +401,6 @@ def test_a_file_that_is_no_safetensors(header: bytes, tmp_path: Path) -> None:
             Card.mapped(tmp_path, FileCard(name=path.name, bytes=0, sha256=""))
 
 
-def test_a_kind_that_nobody_knows(saved: Callable[[str], Path]) -> None:
-    folder = saved("als-wr")
-    rewrite(folder, lambda card: card.update(kind="magic"), sign=True)
-    with pytest.raises(ModelFileError, match=r"no algorithm 'magic'.*load a model of your own class with that"):
-        Recommender.load(folder)
-
-
 def test_another_class_than_the_model_has(saved: Callable[[str], Path]) -> None:
     folder = saved("als-wr")
     path_of(folder, "weights").unlink()  # nothing is read for that
@@ -484,12 +456,6 @@ def test_the_file_of_attributes_is_for_people(described: Path) -> None:
     assert frame.height == pl.read_parquet(path_of(described, "items")).height
 
 
-@pytest.mark.parametrize("other", ["users", "items", "weights"])
-def test_another_file_in_the_place_of_attributes(described: Path, other: str) -> None:
-    rewrite(described, lambda card: card["files"].update(attributes=card["files"][other]), sign=True)
-    refused(described, described)
-
-
 def test_a_model_without_attributes_has_none(described: Path) -> None:
     before = CFN.load(described)
     path_of(described, "attributes").unlink()
@@ -520,12 +486,6 @@ def test_an_older_model_is_replaced(folder: Path, other: CFN) -> None:
     assert path_of(folder, "weights").name not in before
     assert (folder / "notes.txt").exists()
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
-
-
-def test_saving_twice_changes_nothing(folder: Path, model: CFN) -> None:
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    model.save(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_drafts_of_a_killed_writer_are_removed(folder: Path, model: CFN) -> None:
@@ -636,18 +596,6 @@ def test_a_model_that_is_replaced_while_it_is_in_use_goes_on(folder: Path, model
 
 
 # No pickle
-
-
-def test_no_file_is_a_pickle_or_an_archive(folder: Path) -> None:
-    for path in folder.iterdir():
-        start = path.read_bytes()[:16]
-        assert not start.startswith((b"\x80", b"PK", b"\x1f\x8b", b"BZh", b"\xfd7z"))
-        if path.suffix == ".safetensors":
-            assert start[8:9] == b"{"  # after the length of its header
-        elif path.suffix == ".parquet":
-            assert start[:4] == b"PAR1"
-        else:
-            assert start[:1] == b"{"
 
 
 def test_nothing_in_the_source_unpickles() -> None:

@@ -188,15 +188,15 @@ def test_both_decoders(decoder: str, noise: Noise) -> None:
     alone = train(1, noise=noise, decoder=decoder)
     assert (alone.amplitudes is not None) == (decoder == "process")
     assert [phase for phase, *_ in alone.losses] == ["search"] * 6 + ["train"] * alone.epochs
-    for size in SIZES:
-        assert_same(train(size, noise=noise, decoder=decoder), alone)
+    assert_same(train(4, noise=noise, decoder=decoder), alone)
 
 
 CASES: dict[str, dict[str, Any]] = {
     "deep": {"hidden": (WIDTH, 6, WIDTH), "features": "rows"},
-    "deep, no validation": {"hidden": (WIDTH, 6), "decoder": "network", "activation": "sigmoid", "validation": 0},
-    "features": {"features": "rows and columns"},
-    "features, former decoder": {"features": "rows and columns", "decoder": "network", "output": "tanh"},
+    "deep, no validation": {
+        "hidden": (WIDTH, 6), "decoder": "network", "activation": "sigmoid", "validation": 0, "output": "tanh",
+        "features": "rows and columns",
+    },
     "rows of users, features": {"orientation": "user", "features": "rows and columns", "noise": "gaussian"},
     "no neighbours, damping given": {"neighbours": 0, "mean_damping": 5.0, "presence": 0.0, "length_power": 0.0},
     "no refit": {"refit": False, "validation": 0.5},
@@ -209,16 +209,14 @@ def test_whatever_the_settings(case: str) -> None:
     assert_same(train(3, **CASES[case]), train(1, **CASES[case]))
 
 
-@pytest.mark.parametrize("decoder", ["process", "network"])
-@pytest.mark.parametrize("owners", [none_for_the_second, unrated_for_the_second])
+@pytest.mark.parametrize(("owners", "decoder"), [(none_for_the_second, "network"), (unrated_for_the_second, "process")])
 def test_a_process_without_a_column_or_without_a_rating(owners: Owners, decoder: str) -> None:
     alone = train(1, decoder=decoder, features="columns")
     assert_same(train(3, owners=owners, decoder=decoder, features="columns"), alone)
 
 
-@pytest.mark.parametrize("changes", [{}, {"validation": 0}, {"refit": False}])
-def test_a_learning_rate_that_diverges_is_lowered_in_the_same_way(changes: dict[str, Any]) -> None:
-    settings = {"learning_rate": 13.0, "decoder": "network", "weight_decay": 0.0, **changes}
+def test_a_learning_rate_that_diverges_is_lowered_in_the_same_way() -> None:
+    settings: dict[str, Any] = {"learning_rate": 13.0, "decoder": "network", "weight_decay": 0.0}
     alone = train(1, **settings)
     assert alone.lowered
     assert_same(train(3, **settings), alone)
@@ -328,10 +326,7 @@ def test_the_list_scorer(rank: int, features: int) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {"decoder": "network"},
-        {"orientation": "user"},
-        {"noise": "gaussian", "validation": 0},
+        {"decoder": "network", "noise": "gaussian", "validation": 0},
         {"orientation": "both"},
     ],
     ids=str,

@@ -135,7 +135,7 @@ with h5py.File("small.mat", "w") as file:
     for name, matrix in matrices.items():
         file[name] = numpy.array(matrix).T
 small = dataclasses.replace(dataset("monti-douban"), users=2, items=2, ratings=3)
-ratings = matlab.read_whole(small, pathlib.Path("small.mat"))
+ratings = matlab.read_ratings(small, pathlib.Path("small.mat"))
 assert ratings.to_polars().rows() == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]
 """
 

@@ -8,6 +8,7 @@ see: the partition, the checkpoint, the model.
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors
 
 from cofill.arrays import Floats
-from cofill.cluster.checkpoint import ShardedCheckpoint
 from cofill.cluster.comm import run_team
 from cofill.cluster.session import LOCAL, require_ray
 from cofill.config import CFNSettings
@@ -28,11 +29,13 @@ from cofill.data.described import SideFeatures
 from cofill.data.partition import Partition, Shard, is_partition, write_partition
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import AllColumns, KnownRatings
-from cofill.errors import DataError, SettingsError
+from cofill.errors import CheckpointError, DataError, SettingsError, train_anew
 from cofill.exchange import Exchange, total
-from cofill.files import temporary_folder
+from cofill.files import json_of, replacing, temporary_folder
 from cofill.memory import peak_bytes
+from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.model import CFN
+from cofill.models.cfn.network import BY_COLUMN, Weights
 from cofill.models.cfn.scaling import Matrix
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
@@ -42,9 +45,11 @@ from cofill.models.persistence import (
     cut_evenly,
     divided,
     finish,
+    write_lists,
     write_shard,
     write_shared,
 )
+from cofill.models.predictor import Predictor
 from cofill.models.rng import Portion
 from cofill.progress import Progress, Step, unseen
 
@@ -226,29 +231,40 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         ),
         resume=bool(arguments["resume"]),
     )
+    decay = None
     if partition.orientation == "item":
         decay = _decay(shard, settings.half_life, exchange)
         if decay is not None:
             decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
+    model.trained = datetime.now(UTC)
+    # The network is written before the lists are fitted: codes of all rows and their neighbours need not stay.
+    parts = divided(model, {} if decay is None else {"decay": decay})
+    ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
+    shards = [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges]
+    shared = write_shared(folder, parts) if exchange.rank == 0 else None
+    learned = model.predictor
+    model._predictor = Predictor(
+        learned.known, learned.scale, learned.means, learned.user_features, learned.item_features
+    )
+    del parts, learned
+    if partition.orientation == "item":
         model.fit_lists(decay, tell, exchange=exchange)
     else:
-        _fit_lists_by_rows(model, partition, portion, tell)
-    model.trained = datetime.now(UTC)
+        decay = _fit_lists_by_rows(model, partition, portion, tell)
+        if decay is not None:  # that of all people is in the shared file
+            decay = np.concatenate(exchange.gather(decay))
     tell(Step("writing the model", 0.0, 1.0, 1.0))
-    parts = divided(model)
-    lists = parts.arrays["lists"]
-    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
-        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
-    ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
-        "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
+        "shards": shards,
         "sent": exchange.sent,
         "exchanging": exchange.seconds,
         "peak_bytes": peak_bytes(),
     }
-    if exchange.rank == 0:
+    if shared is not None:
+        of_users = {"decay": decay} if decay is not None and partition.orientation == "user" else {}
+        shared.files |= write_lists(folder, model, of_users)
         found |= {
-            "shared": write_shared(folder, parts).model_dump(mode="json", exclude_unset=True),
+            "shared": shared.model_dump(mode="json", exclude_unset=True),
             "measures": model.measures,
             "data_summary": model.data_summary,
         }
@@ -280,8 +296,11 @@ def _decay(shard: Shard, half_life: float, exchange: Exchange) -> Floats | None:
     return time_decay(shard.times, half_life, float(exchange.max_(np.array([own], np.float64))[0]))
 
 
-def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progress: Progress) -> None:
-    """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some."""
+def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progress: Progress) -> Floats | None:
+    """Where the rows are users: the list scorer adds up over people, so each worker reads all ratings of some.
+
+    Returns what time has left of each of these.
+    """
     exchange, users = portion.exchange, partition.row_features()
     ends = np.linspace(0, len(partition.rows), exchange.size + 1).astype(np.int64).tolist()
     mine = slice(*ends[exchange.rank : exchange.rank + 2])
@@ -291,17 +310,112 @@ def _fit_lists_by_rows(model: CFN, partition: Partition, portion: Portion, progr
         words, described = partition.words_of_columns()
         about = replace(partition.about_columns, ids=described).with_words(words)
         model.item_attributes = Attributes.of_features(own.columns, about)
+    decay = _decay(own, half_life, exchange)
     model.fit_lists(
-        _decay(own, half_life, exchange),
+        decay,
         progress,
         known=KnownRatings(own.by_row, own.by_column),
         sides=Sides(SideFeatures(users.trained[mine], users.trained_described[mine]), own.column_features),
         keys=KeysOfSides(portion.row_keys[mine], own.columns.keys()),
         exchange=exchange,
     )
+    return decay
 
 
 def _run_name(partition: Partition, settings: CFNSettings) -> str:
     """A name for data and settings together; neither how often to save counts, nor how many threads there are."""
     relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds", "threads"})
     return hashlib.sha256(json.dumps([partition.digest, relevant], sort_keys=True).encode()).hexdigest()
+
+
+class ShardedCheckpoint(Checkpoint):
+    """A folder that all workers save and load together; `columns` are those of this worker among all.
+
+        checkpoint.json               the manifest: which of them, and the columns of each
+        000012/<worker>.safetensors   what a worker has: the weights of its columns, and those that all have
+
+    Every worker writes its file into a new folder. The manifest is written when all of them are on disk, and the older
+    folders go after that: whenever workers are killed, there is a whole checkpoint, the last one or the one before.
+    Another number of workers can go on from it, each from the columns that it has now.
+    """
+
+    def __init__(self, folder: Path, *, run: str, seconds: float, columns: range, exchange: Exchange) -> None:
+        super().__init__(folder / "checkpoint.json", run=run, seconds=seconds)
+        self.folder, self._columns, self._exchange = folder, columns, exchange
+        self._number = 0
+        self._shards: list[tuple[int, int]] = []  # of each worker whose weights were loaded: the first column, how many
+
+    def due(self) -> bool:
+        """Whether the last one is at least `seconds` old, by the clock of the first worker."""
+        due = self._exchange.rank == 0 and super().due()
+        return bool(self._exchange.max_(np.array([due], np.uint8))[0])
+
+    def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
+        self._number += 1
+        self._shard(self._exchange.rank).save(weights, best, state)
+        # Only when every worker has come here are all files on disk.
+        shards = self._exchange.gather(np.array([[self._columns.start, len(self._columns)]], np.int64))
+        self._saved_at = time.monotonic()
+        if self._exchange.rank == 0:
+            manifest = {"number": self._number, "shards": np.concatenate(shards).tolist()}
+            with replacing(self.path, CheckpointError) as draft:
+                draft.write_text(json.dumps(manifest), encoding="utf-8")
+            for path in self.folder.iterdir():  # that of the next number stays: others may be writing it already
+                if path.name.isdecimal() and int(path.name) < self._number:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def load(self) -> tuple[Weights, dict[str, Any]] | None:
+        """What this worker has of the last whole checkpoint, or None where there is nothing to resume."""
+        if not self.path.exists():
+            return None
+        try:
+            manifest = json_of(self.path.read_text(encoding="utf-8"))
+            self._number, self._shards = manifest["number"], [(first, count) for first, count in manifest["shards"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(error) from None
+        own = self._shard(min(self._exchange.rank, len(self._shards) - 1)).load()  # is it of this run?
+        if own is None:
+            raise self._unreadable("a file is missing")
+        state = own[1]
+        del own  # before its weights are read again, with those of other columns
+        return self._arrays("now."), state
+
+    def best_weights(self) -> Weights | None:
+        return (self._arrays("best.") or None) if self._shards else None
+
+    def remove(self) -> None:
+        if self._exchange.rank == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as problem:
+                raise CheckpointError(
+                    f"{self.folder}: no checkpoint can be written there: {problem.strerror}; choose another place"
+                ) from None
+        self._exchange.max_(np.zeros(1, np.uint8))  # no shard is written before the old ones are gone
+
+    def _shard(self, rank: int) -> Checkpoint:
+        path = self.folder / f"{self._number:06d}" / f"{rank}.safetensors"
+        return Checkpoint(path, run=self._run, seconds=self._seconds)
+
+    def _arrays(self, prefix: str) -> Weights:
+        """The weights whose names begin so: those that all share, and the columns that this worker has now."""
+        found: Weights = {}
+        for rank, (start, count) in enumerate(self._shards):
+            first, last = max(self._columns.start - start, 0), min(self._columns.stop - start, count)
+            if found and first >= last:  # one is read in any case, for the shapes
+                continue
+            try:
+                some = self._shard(rank)._arrays(prefix)
+            except (OSError, safetensors.SafetensorError) as error:
+                raise self._unreadable(error) from None
+            for name in filter(some.__contains__, BY_COLUMN):
+                if len(some[name]) != count:
+                    raise self._unreadable(f"worker {rank + 1} has {len(some[name])} columns and not {count}")
+                own = some[name][first : max(first, last)]
+                some[name] = np.concatenate([found[name], own]) if found else own
+            found |= some
+        return found
+
+    def _unreadable(self, problem: object) -> CheckpointError:
+        return CheckpointError(f"{self.path}: the checkpoint cannot be read ({problem})", train_anew("remove it or "))

@@ -16,26 +16,14 @@ EXACT_INTEGERS = 2.0**53
 BLANKS = " \t"
 DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
-CLOCK = r"(?<hour>[01]?\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]\d{1,9})?))?"
-ZONE = r"(?:Z|UTC|GMT|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?"
-_ISO_CLOCK = CLOCK.replace("[01]?", "[01]")
-ISO_TIME = rf"^\s*(?<year>\d{{4}})[-/](?<month>\d{{1,2}})[-/](?<day>\d{{1,2}})(?:[T ]{_ISO_CLOCK}\s?)?{ZONE}\s*$"
-# Dates with the name of the month, which say themselves which number is the day: 5 January 2010, Jan 5th, 2010 14:05,
-# Tue, 05-Jan-2010, Tue Jan 05 14:05:00 +0000 2010. So do dates with points: 5.1.2010 begins with the day everywhere.
-_WEEKDAY, _DAY, _MONTH = r"(?:[A-Za-z]{3,9},?\s+)?", r"(?<day>\d{1,2})(?:st|nd|rd|th)?", r"(?<month>[A-Za-z]{3,9})\.?"
-_AT = rf"(?:,?\s+(?:at\s+)?{CLOCK}(?:\s*(?<half>[AaPp])\.?[Mm]\.?)?\s*{ZONE})?"
-WORDED_TIMES = (
-    rf"^\s*{_WEEKDAY}{_DAY}[\s-]+{_MONTH},?[\s-]+(?<year>\d{{4}}){_AT}\s*$",
-    rf"^\s*{_WEEKDAY}{_MONTH}\s+{_DAY},?\s+(?<year>\d{{4}}){_AT}\s*$",
-    rf"^\s*(?<year>\d{{4}})[\s-]+{_MONTH}[\s-]+{_DAY}{_AT}\s*$",
-    rf"^\s*{_WEEKDAY}{_MONTH}\s+{_DAY}\s+{CLOCK}\s+(?:{ZONE}\s+)?(?<year>\d{{4}})\s*$",
-    rf"^\s*(?<day>\d{{1,2}})\.\s?(?<month>\d{{1,2}})\.\s?(?<year>\d{{4}}){_AT}\s*$",
+_CLOCK = r"(?<hour>[01]\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]\d{1,9})?))?"
+_ZONE = r"(?:Z|UTC|GMT|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?"
+_AT = rf"(?:(?:T|,?\s+){_CLOCK}\s?)?{_ZONE}\s*$"
+# ISO dates, and dates with points, which begin with the day everywhere: 5.1.2010.
+DATES = (
+    rf"^\s*(?<year>\d{{4}})[-/](?<month>\d{{1,2}})[-/](?<day>\d{{1,2}}){_AT}",
+    rf"^\s*(?<day>\d{{1,2}})\.\s?(?<month>\d{{1,2}})\.\s?(?<year>\d{{4}}){_AT}",
 )
-MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
-MONTH_NUMBERS = {form: at for at, month in enumerate(MONTHS, 1) for form in (month, month[:3])} | {"sept": 9}
 
 
 @dataclass(frozen=True)
@@ -203,15 +191,14 @@ def with_points(cells: pl.Series, decimal: bool | None = None) -> pl.Series:
     return cells.str.replace(",", ".", literal=True) if decimal else cells
 
 
-TimeForm = Literal["number", "iso", "words"]
-"""How times are written in text: as numbers, ISO dates, or dates with the name of the month or with points."""
+TimeForm = Literal["number", "date"]
+"""How times are written in text."""
 
 
 def time_form(cells: pl.Series) -> TimeForm:
     """How most cells of a column of text write times."""
-    if 2 * cells.str.strip_chars().cast(pl.Float64, strict=False).null_count() <= len(cells):
-        return "number"
-    return "words" if _seconds(cells, ISO_TIME).null_count() == len(cells) else "iso"
+    numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
+    return "number" if 2 * numbers.null_count() <= len(cells) else "date"
 
 
 def times(
@@ -240,7 +227,7 @@ def times(
                 return _unix_seconds(whole_numbers.to_numpy())
         form = time_form(cells) if form is None else form
         dates = form != "number"
-        numbers = _seconds_of_dates(cells, form) if dates else cells.str.strip_chars().cast(pl.Float64, strict=False)
+        numbers = _seconds_of_dates(cells) if dates else cells.str.strip_chars().cast(pl.Float64, strict=False)
         remedy = "write Unix seconds or ISO dates throughout, or leave the column out with time=''"
         _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy, order=1)
     elif dtype.is_numeric():
@@ -273,37 +260,24 @@ def _whole(
     return seconds.astype(np.int64) if exact else seconds
 
 
-def _seconds_of_dates(cells: pl.Series, form: TimeForm) -> pl.Series:
-    """Seconds since 1970 of ISO dates, or else of dates with the names of months; null where a cell is neither."""
-    seconds = _seconds(cells, ISO_TIME)
-    for pattern in WORDED_TIMES if form == "words" else ():
-        seconds = seconds.fill_null(_seconds(cells, pattern)) if seconds.null_count() else seconds
-    return seconds
+def _seconds_of_dates(cells: pl.Series) -> pl.Series:
+    """Seconds since 1970 (UTC without an offset) of dates; null where a cell is none."""
+    first, second = (cells.str.extract_groups(pattern).struct.unnest() for pattern in DATES)
+    parts = (
+        first
+        if not first["year"].null_count()
+        else first.select(pl.coalesce(first[name], second[name]) for name in first.columns)
+    )
 
+    def number(name: str) -> pl.Expr:
+        return pl.col(name).str.replace(",", ".", literal=True).cast(pl.Float64).fill_null(0.0)
 
-def _seconds(cells: pl.Series, pattern: str) -> pl.Series:
-    """Seconds since 1970 (UTC without an offset); null where a cell is not written like `pattern`."""
-    parts = cells.str.extract_groups(pattern).struct.unnest()
-
-    def number(name: str) -> pl.Series:
-        if name not in parts.columns:
-            return pl.Series(np.zeros(len(cells)))
-        return parts[name].str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_null(0.0)
-
-    month = parts["month"].str.to_lowercase().replace(MONTH_NUMBERS).cast(pl.Int32, strict=False)
-    written = pl.DataFrame({"year": parts["year"], "month": month.cast(pl.String).str.zfill(2), "day": parts["day"]})
-    date = written.select(pl.concat_str("year", "month", pl.col("day").str.zfill(2), separator="-")).to_series()
+    two = [pl.col(name).str.zfill(2) for name in ("month", "day")]
     # A cell that is no date at all has no date part, and so stays null.
-    days = date.str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64).cast(pl.Float64)
-    hour = number("hour")
-    if "half" in parts.columns:
-        half = parts["half"].str.to_lowercase()
-        hour = pl.select(
-            pl.when(half.is_null()).then(hour).otherwise(hour % 12 + (half == "p").cast(pl.Float64) * 12)
-        ).to_series()
-    offset = number("zone_hour") * 3600 + number("zone_minute") * 60
-    signed = (parts["sign"] == "-").fill_null(False).cast(pl.Float64) * -2 + 1
-    return days * SECONDS_A_DAY + hour * 3600 + number("minute") * 60 + number("second") - offset * signed
+    days = pl.concat_str("year", *two, separator="-").str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64)
+    offset = (number("zone_hour") * 3600 + number("zone_minute") * 60) * pl.when(sign="-").then(-1).otherwise(1)
+    clock = number("hour") * 3600 + number("minute") * 60 + number("second")
+    return parts.select(days.cast(pl.Float64) * SECONDS_A_DAY + clock - offset).to_series()
 
 
 def _refuse_missing(cells: pl.Series, column: str, origin: Origin, belongs: str) -> None:

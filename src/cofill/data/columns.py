@@ -432,18 +432,13 @@ def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[s
             continue
         free = [position for position in found[role] if position not in chosen.values()]
         if role in wanted.required and not free:
-            raise DataError(
-                f"no column is recognised as the {role}; found {listed(names)}",
-                f"name it {role!r}, or give {role}=..., a name or a position from 0{without_ratings(role, wanted)}",
-                where=source,
-            )
+            problem = f"no column is recognised as the {role}; found {listed(names)}"
+            remedy = f"name it {role!r}, or give {role}=..., a name or a position from 0{without_ratings(role, wanted)}"
+            raise DataError(problem, remedy, where=source)
         if role in wanted.required and len(free) > 1:
             both = " and ".join(quoted(names[position]) for position in free[:2])
-            raise DataError(
-                f"{both} could both be the {role}",
-                f"choose one with {role}={names[free[0]]!r}",
-                where=source,
-            )
+            problem = f"{both} could both be the {role}"
+            raise DataError(problem, f"choose one with {role}={names[free[0]]!r}", where=source)
         if free:
             chosen[role] = free[0]
     return _distinct(chosen, names, source)
@@ -456,17 +451,12 @@ def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[str, in
         if isinstance(said, int):
             chosen[role] = _checked_position(role, said, width, source)
         elif said:
-            raise DataError(
-                f"{said!r}, which is to be the {role}, names a column, but there is no header",
-                "give its position from 0, or header=True",
-                where=source,
-            )
+            found = f"{said!r}, which is to be the {role}, names a column, but there is no header"
+            raise DataError(found, "give its position from 0, or header=True", where=source)
     if width > len(wanted.by_position) and not all(role in chosen for role in wanted.required):
-        raise DataError(
-            f"{width} columns and no header",
-            "say which to use, such as " + ", ".join(f"{role}={at}" for at, role in enumerate(wanted.required)),
-            where=source,
-        )
+        found = f"{width} columns and no header"
+        remedy = "say which to use, such as " + ", ".join(f"{role}={at}" for at, role in enumerate(wanted.required))
+        raise DataError(found, remedy, where=source)
     for position, role in enumerate(wanted.by_position[:width] if width <= len(wanted.by_position) else ()):
         if role not in chosen and position not in chosen.values() and wanted.given.get(role) != "":
             chosen[role] = position
@@ -490,27 +480,18 @@ def _named(role: Role, wanted: str, names: Sequence[str], source: str) -> int:
     matches = [position for position, name in enumerate(names) if name == wanted]
     matches = matches or [position for position, name in enumerate(names) if name.lower() == wanted.lower()]
     if not matches:
-        raise DataError(
-            f"there is no column {wanted!r} for the {role}; found {listed(names)}",
-            f"pass one of them as {role}=...",
-            where=source,
-        )
+        problem = f"there is no column {wanted!r} for the {role}; found {listed(names)}"
+        raise DataError(problem, f"pass one of them as {role}=...", where=source)
     if len(matches) > 1:
-        raise DataError(
-            f"{len(matches)} columns are called {wanted!r}",
-            f"choose one by its position from 0, such as {role}={matches[0]!r}",
-            where=source,
-        )
+        problem = f"{len(matches)} columns are called {wanted!r}"
+        raise DataError(problem, f"choose one by its position from 0, such as {role}={matches[0]!r}", where=source)
     return matches[0]
 
 
 def _checked_position(role: Role, position: int, width: int, source: str) -> int:
     if not 0 <= position < width:
-        raise DataError(
-            f"{position} is not the position of a column; there are {width}",
-            f"pass {role}=..., from 0 to {width - 1}",
-            where=source,
-        )
+        found = f"{position} is not the position of a column; there are {width}"
+        raise DataError(found, f"pass {role}=..., from 0 to {width - 1}", where=source)
     return position
 
 
@@ -518,11 +499,8 @@ def _distinct(chosen: dict[str, int], names: Sequence[str], source: str) -> dict
     taken: dict[int, str] = {}
     for role, position in chosen.items():
         if position in taken:
-            raise DataError(
-                f"{quoted(names[position])} would be both the {taken[position]} and the {role}",
-                f"choose another with {role}=...",
-                where=source,
-            )
+            found = f"{quoted(names[position])} would be both the {taken[position]} and the {role}"
+            raise DataError(found, f"choose another with {role}=...", where=source)
         taken[position] = role
     return chosen
 

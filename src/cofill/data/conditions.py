@@ -47,11 +47,8 @@ def boosts_in(words: Iterable[str], attributes: Attributes) -> dict[str, dict[Sc
         rule, _, text = word.rpartition("=")  # a value may have an equals sign of its own
         factor = _number(text)
         if not rule or not 0 < factor <= GREATEST_BOOST:
-            raise DataError(
-                "a boost is COLUMN:VALUE=FACTOR, where the factor is above 0",
-                "write 1.5 for more, 0.5 for less, such as genres:Comedy=1.5",
-                where=word,
-            )
+            problem = "a boost is COLUMN:VALUE=FACTOR, where the factor is above 0"
+            raise DataError(problem, "write 1.5 for more, 0.5 for less, such as genres:Comedy=1.5", where=word)
         column, value = _column_and_value(rule, columns, "COLUMN:VALUE=FACTOR, such as genres:Comedy=1.5", word)
         boosts = found.setdefault(column, {})
         if value in boosts:

@@ -182,11 +182,8 @@ def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:
     """The lines whose event has a weight above 0; DataError if one has none at all."""
     origin = table.origin
     if "event" not in table.names:
-        raise DataError(
-            "there is no column of events, which the weights are for",
-            "say which with event=..., or leave out event_weights=...",
-            where=origin.name,
-        )
+        problem = "there is no column of events, which the weights are for"
+        raise DataError(problem, "say which with event=..., or leave out event_weights=...", where=origin.name)
     events = cells.words(table.series("event"))
     found = sorted(event for event in events.unique().to_list() if event)
     if missing := [event for event in found if event not in weights]:
@@ -199,11 +196,8 @@ def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:
         )
     left_out = events.is_in([event for event, weight in weights.items() if weight == 0]).fill_null(False).to_numpy()
     if left_out.all():
-        raise DataError(
-            f"all events that are found ({listed(found)}) have the weight 0",
-            f"give one of them another: event_weights={{{found[0]!r}: 1.0}}",
-            where=origin.name,
-        )
+        problem = f"all events that are found ({listed(found)}) have the weight 0"
+        raise DataError(problem, f"give one of them another: event_weights={{{found[0]!r}: 1.0}}", where=origin.name)
     return table.only(~left_out) if left_out.any() else table
 
 

@@ -78,11 +78,8 @@ def read_somebody(
     somebody = dict(zip(items, ratings, strict=True))
     if len(somebody) < len(items):
         repeated = next(item for position, item in enumerate(items) if item in items[:position])
-        raise DataError(
-            f"item {repeated!r} is rated more than once",
-            "keep one of its ratings, and the ratings of one person only",
-            where=table.origin.name,
-        )
+        found = f"item {repeated!r} is rated more than once"
+        raise DataError(found, "keep one of its ratings, and the ratings of one person only", where=table.origin.name)
     return somebody
 
 

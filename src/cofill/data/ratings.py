@@ -117,7 +117,7 @@ class Ratings(InFrames):
         In a text file, ids are integers if every one in its column is written as an integer would be (42, -3,
         but not 042); else strings as written, without blanks around them unless they are quoted. In a frame they
         are what they are. Vocabularies are in ascending order. Times are numbers, or ISO dates and datetimes, or dates
-        with the name of the month (5 January 2010), which become Unix seconds (in UTC unless they have an offset).
+        with points (5.1.2010), which become Unix seconds (in UTC unless they have an offset).
         Ratings may have decimal commas. Of several titles of an item, the first in alphabetical order counts.
 
         `encoding` is that of a text file, such as "latin-1". `wide`: there is a row for each user and a column for

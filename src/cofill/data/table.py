@@ -113,19 +113,13 @@ class Table:
         """The position of a column that the caller gave by name or position from 0, in the argument `keyword`."""
         if isinstance(column, int):
             if not 0 <= column < len(self.names):
-                raise DataError(
-                    f"{column} is not the position of a column; there are {len(self.names)}",
-                    f"pass {keyword}=..., from 0 to {len(self.names) - 1}",
-                    where=self.origin.name,
-                )
+                problem = f"{column} is not the position of a column; there are {len(self.names)}"
+                raise DataError(problem, f"pass {keyword}=..., from 0 to {len(self.names) - 1}", where=self.origin.name)
             return column
         if column in self.names:
             return self.names.index(column)
-        raise DataError(
-            f"there is no column {column!r}; found {listed(self.names)}",
-            f"pass one of them as {keyword}=...",
-            where=self.origin.name,
-        )
+        problem = f"there is no column {column!r}; found {listed(self.names)}"
+        raise DataError(problem, f"pass one of them as {keyword}=...", where=self.origin.name)
 
     def without(self, rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> "Table":
         """The table without some rows (n,), whose lines are noted as skipped."""
@@ -340,11 +334,8 @@ def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
         members = [member for member in found if not member.filename.startswith("__MACOSX/")]
         if len(members) != 1:
             inside = listed([member.filename for member in members]) or "nothing"
-            raise DataError(
-                f"this is a zip archive of {len(members)} files: {inside}",
-                f"unpack it and pass {wanted} in it",
-                where=str(path),
-            )
+            problem = f"this is a zip archive of {len(members)} files: {inside}"
+            raise DataError(problem, f"unpack it and pass {wanted} in it", where=str(path))
         return archive.read(members[0])
 
 
@@ -505,11 +496,8 @@ def _from_rows(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
                 remedy += ", without ratings"
             raise DataError(f"found {quoted(row)}", remedy, where=where)
         if rows and len(row) != len(rows[0]):
-            raise DataError(
-                f"found {len(row)} entries where the first row has {len(rows[0])}",
-                f"give all of them {'the same' if whole else 'a time, or none'}",
-                where=where,
-            )
+            problem = f"found {len(row)} entries where the first row has {len(rows[0])}"
+            raise DataError(problem, f"give all of them {'the same' if whole else 'a time, or none'}", where=where)
         rows.append(row)
     if not rows or not rows[0]:
         raise DataError("there are none", f"pass at least one: {such}", where="the tuples")

@@ -137,11 +137,9 @@ def records(text: str, separator: str, name: str, first: int = 1) -> Iterator[Re
         except StopIteration:
             return
         except csv.Error as error:
-            raise DataError(
-                f"a quoted cell is not closed properly ({error})",
-                'close it, and write a quote inside a cell as ""',
-                where=Place(name, "line", begin),
-            ) from error
+            found = f"a quoted cell is not closed properly ({error})"
+            remedy = 'close it, and write a quote inside a cell as ""'
+            raise DataError(found, remedy, where=Place(name, "line", begin)) from error
         yield begin, cells if exact else [cell.strip(BLANKS) for cell in cells]
 
 
@@ -274,11 +272,8 @@ def _choose_separator(samples: dict[str, Sample], name: str, wanted: Wanted | Ev
     if len(fitting) > 1:
         fitting = [separator for separator in fitting if wanted.makes_sense(cut[separator])] or fitting
     if len(fitting) > 1 and wanted.least > 1:
-        raise DataError(
-            f"both {fitting[0]!r} and {fitting[1]!r} could be the separator",
-            f"pass the right one, such as separator={fitting[0]!r}",
-            where=name,
-        )
+        found = f"both {fitting[0]!r} and {fitting[1]!r} could be the separator"
+        raise DataError(found, f"pass the right one, such as separator={fitting[0]!r}", where=name)
     return fitting[0]
 
 
@@ -299,11 +294,9 @@ def _last_resort(
     if samples[SEPARATORS[-1]].stopped is not None:
         return SEPARATORS[-1]  # a broken quoted cell: the error to come says where
     pairs = any(_regular_share(rows, 2) > 0.0 for rows in cut.values())
-    raise DataError(
-        f"found {quoted('::'.join(cut['::'][0]))}, which no usual separator cuts into {wanted.listed}",
-        f"pass separator=...{without_ratings('rating', wanted) if pairs else ''}",
-        where=Place(name, "line", 1),
-    )
+    problem = f"found {quoted('::'.join(cut['::'][0]))}, which no usual separator cuts into {wanted.listed}"
+    remedy = f"pass separator=...{without_ratings('rating', wanted) if pairs else ''}"
+    raise DataError(problem, remedy, where=Place(name, "line", 1))
 
 
 def _first_is_usual(rows: Sequence[Sequence[str]]) -> bool:
@@ -324,11 +317,8 @@ def in_utf8(data: bytes, name: str, encoding: str) -> bytes:
     try:
         return data.decode(encoding).encode()
     except LookupError as error:
-        raise DataError(
-            f"there is no encoding {encoding!r}",
-            "pass one such as encoding='latin-1'",
-            where=name,
-        ) from error
+        problem = f"there is no encoding {encoding!r}"
+        raise DataError(problem, "pass one such as encoding='latin-1'", where=name) from error
     except UnicodeError as error:
         raise not_written_in(encoding, str(error), name) from error
 

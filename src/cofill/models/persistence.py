@@ -235,8 +235,8 @@ class Divided:
         }
         if self.cut is None:
             return found
-        found["rows"], beside = self.cut.rows(), self.model.scorer.feedback.beside
-        if beside is not None:
+        found["rows"], scorer = self.cut.rows(), self.model._scorer
+        if scorer is not None and (beside := scorer.feedback.beside) is not None:
             found["rows"][f"{BESIDE}counts"] = beside.known.transposed().trained_counts()
             found["rows"][f"{BESIDE}spread"] = np.array([beside.known.spread()])
         return found
@@ -249,10 +249,11 @@ class Divided:
         return any(map(len, updates)) or len(self.model.users) + len(self.model.items) > trained
 
 
-def divided(model: Model, *, whole: bool = False) -> Divided:
+def divided(model: Model, lists: Arrays | None = None, *, whole: bool = False) -> Divided:
     """A model taken apart, to be cut by columns, or not (`whole`); SettingsError if it cannot be cut.
 
-    The model may be part of another itself: that of one of several processes that trained it together.
+    The model may be part of another itself: that of one of several processes that trained it together. With `lists`,
+    which are cut by columns too, it is divided before its list scorer is fitted (`write_lists`).
     """
     state: State = model._state_dict()
     if state.cut is None and not whole:
@@ -260,14 +261,8 @@ def divided(model: Model, *, whole: bool = False) -> Divided:
             f"a model of {model.kind!r} is saved in one piece, unless it is one network, of one orientation; "
             f"leave out shards"
         )
-    arrays = {"weights": state.weights, "ratings": state.ratings, "lists": model.scorer.arrays()}
-    feedback = model.scorer.feedback
-    if feedback.main.decay is not None:
-        arrays["lists"]["decay"] = feedback.main.decay.trained.values
-    if feedback.sequences is not None:
-        arrays["lists"] |= {f"{SEQUENCE}{name}": array for name, array in feedback.sequences.arrays().items()}
-    if feedback.beside is not None:
-        arrays["lists"] |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
+    arrays = {"weights": state.weights, "ratings": state.ratings}
+    arrays["lists"] = list_arrays(model) if lists is None else lists
     learned_of = {"users": model.user_features, "items": model.item_features}
     learned_of = {side: learned for side, learned in learned_of.items() if learned is not None}
     for side, learned in learned_of.items():
@@ -294,6 +289,19 @@ def divided(model: Model, *, whole: bool = False) -> Divided:
         features={side: learned.card() for side, learned in learned_of.items()},
     )
     return Divided(model, card, arrays, None if whole else state.cut)
+
+
+def list_arrays(model: Model) -> Arrays:
+    """The list scorer, and what it knows beside the ratings."""
+    arrays: Arrays = model.scorer.arrays()
+    feedback = model.scorer.feedback
+    if feedback.main.decay is not None:
+        arrays["decay"] = feedback.main.decay.trained.values
+    if feedback.sequences is not None:
+        arrays |= {f"{SEQUENCE}{name}": array for name, array in feedback.sequences.arrays().items()}
+    if feedback.beside is not None:
+        arrays |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
+    return arrays
 
 
 def cut_evenly(model: Divided, shards: int) -> list[range]:
@@ -338,10 +346,7 @@ def write_shard(folder: Path, model: Divided, columns: range) -> ShardCard:
 def write_shared(folder: Path, model: Divided) -> Card:
     """Write what all shards share. Until `finish`, the folder holds the model that it held before."""
     arrays, by = model.shared(), model.cut
-    files = _write_arrays(folder, arrays)
-    attributes = model.model.item_attributes.frame()
-    if attributes is not None and attributes.width:
-        files["attributes"] = _write(folder, "attributes", ".parquet", attributes.write_parquet)
+    files = _write_arrays(folder, arrays) | _write_attributes(folder, model.model)
     sides: dict[Sides, Vocabulary] = {"users": model.model.users, "items": model.model.items}
     for side, ids in sides.items():
         cut = by is not None and by.columns == side
@@ -352,6 +357,15 @@ def write_shared(folder: Path, model: Divided) -> Card:
     ratings = int(arrays["rows"]["counts"].sum())
     of_shards = {"columns": by.columns, "ratings": ratings, "changed": model.changed(), "files": files}
     return model.card.model_copy(update=of_shards)
+
+
+def write_lists(folder: Path, model: Model, arrays: Arrays) -> dict[str, FileCard]:
+    """Write the list scorer of a model that was divided before it was fitted, and what its items are in words.
+
+    `arrays` take the place of those of this process.
+    """
+    own = {name: array for name, array in list_arrays(model).items() if name != "decay"}
+    return _write_arrays(folder, {"lists": own | arrays}) | _write_attributes(folder, model)
 
 
 def finish(folder: Path, shared: Card, shards: Sequence[ShardCard]) -> None:
@@ -376,8 +390,17 @@ def finish(folder: Path, shared: Card, shards: Sequence[ShardCard]) -> None:
     remove_leftovers(folder, card)
 
 
+def _write_attributes(folder: Path, model: Model) -> dict[str, FileCard]:
+    frame = model.item_attributes.frame()
+    if frame is None or not frame.width:
+        return {}
+    return {"attributes": _write(folder, "attributes", ".parquet", frame.write_parquet)}
+
+
 def _write_arrays(folder: Path, arrays: Mapping[str, Arrays]) -> dict[str, FileCard]:
-    return {kind: _write(folder, kind, ".safetensors", partial(_save_arrays, own)) for kind, own in arrays.items()}
+    return {
+        kind: _write(folder, kind, ".safetensors", partial(_save_arrays, own)) for kind, own in arrays.items() if own
+    }
 
 
 def _save_arrays(arrays: Arrays, path: Path) -> None:

@@ -62,10 +62,10 @@ def test_order_weights_are_those_of_written_out_rows(
 ) -> None:
     """Beyond the most frequent items G is its diagonal."""
     monkeypatch.setattr(next_items, "_PENALTY", 0.5)  # so that G counts
+    monkeypatch.setattr(next_items, "_LEAST", 0.0)
     if not dense:
         monkeypatch.setattr(next_items, "_DENSE", 3)
         monkeypatch.setattr(next_items, "_MOST_FREQUENT", frequent)
-        monkeypatch.setattr(next_items, "_LEAST", 0.0)
         monkeypatch.setattr(next_items, "_TERMS", 1)  # one user at a time
     rng = np.random.default_rng(0)
     sequences = [rng.permutation(9)[: rng.integers(1, 8)] for _ in range(20)]
@@ -82,10 +82,12 @@ def test_order_weights_are_those_of_written_out_rows(
     done = SparseRows(ends, np.concatenate(sequences).astype(np.int32), np.concatenate(grades), 10)
     if not dense:
         rare = np.argsort(-np.bincount(done.indices, minlength=10), kind="stable")[frequent:]
-        gram[np.ix_(rare, rare)] = np.diag(gram[rare, rare])
+        diagonal = gram.diagonal().copy()
+        gram[rare], gram[:, rare] = 0, 0
+        np.fill_diagonal(gram, diagonal)
     found = OrderWeights.fit(done, np.concatenate(fades))
     exact = np.linalg.solve(gram, followed)
-    kept = found.weights if isinstance(found.weights, np.ndarray) else found.weights.toarray()
+    kept = found.weights.toarray()
     np.testing.assert_allclose(kept, exact, atol=1e-8 + 2e-6 * np.abs(exact).max())
     every = np.arange(10, dtype=np.int32)
     np.testing.assert_allclose(found.pairs(every, every), kept.T, rtol=1e-6)

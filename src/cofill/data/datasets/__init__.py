@@ -185,7 +185,7 @@ def _check_content(entry: Dataset, path: Path) -> None:
 
 def _read(entry: Dataset, path: Path) -> Ratings:
     if entry.matlab:
-        return matlab.read_whole(entry, path)
+        return matlab.read_ratings(entry, path)
     ratings = _read_ratings(entry, path, entry.ratings_member)
     if entry.titles_member is None:
         return ratings

@@ -110,11 +110,8 @@ class Features(InFrames):
         keys = [column.name for source in sources for column in source.used]
         twice = next((key for at, key in enumerate(keys) if key in keys[:at]), None)
         if twice is not None:
-            raise DataError(
-                f"two parts have {twice!r}",
-                "rename the column, or pass another name=... to read",
-                where="the joined features",
-            )
+            found = f"two parts have {twice!r}"
+            raise DataError(found, "rename the column, or pass another name=... to read", where="the joined features")
         words = {key: column for part in parts for key, column in part.readable_of(ids).items()}
         return cls(ids, np.concatenate([part.aligned(ids) for part in parts], axis=1), sources, words)
 
@@ -170,11 +167,8 @@ class Features(InFrames):
                 raise DataError(f"there is no column {key!r}", f"{hint}", where="the description")
         for key, column in used.items():
             if key not in description:
-                raise DataError(
-                    f"{key!r} is missing, which holds {column.holds}",
-                    "give it, or pass None where it is unknown",
-                    where="the description",
-                )
+                found = f"{key!r} is missing, which holds {column.holds}"
+                raise DataError(found, "give it, or pass None where it is unknown", where="the description")
         cells = {key: coded([description[key]]) for key in used}
         encoded: Floats = self._encoded(Cells(cells, np.zeros(1, np.int64), _description_error))[0]
         return encoded
@@ -235,11 +229,8 @@ class Features(InFrames):
         for part in self.sources:
             for column in part.used:
                 if part.kind == lists.TABLE and column.name not in cells.columns:
-                    raise DataError(
-                        f"there is no column {column.name!r}, which holds {column.holds}",
-                        "add it, with empty cells where it is unknown",
-                        where=raw.origin.name,
-                    )
+                    problem = f"there is no column {column.name!r}, which holds {column.holds}"
+                    raise DataError(problem, "add it, with empty cells where it is unknown", where=raw.origin.name)
         self._refuse_nearly_named(raw, cells)
         values = self._encoded(cells)
         last = 0
@@ -257,11 +248,8 @@ class Features(InFrames):
         strange = {_loosely(name): name for name in cells.columns if name not in familiar}
         for name in used:
             if name not in cells.columns and _loosely(name) in strange:
-                raise DataError(
-                    f"there is no column {name!r}, but {strange[_loosely(name)]!r}",
-                    f"did you mean {name!r}? rename it, or remove it",
-                    where=raw.origin.name,
-                )
+                found = f"there is no column {name!r}, but {strange[_loosely(name)]!r}"
+                raise DataError(found, f"did you mean {name!r}? rename it, or remove it", where=raw.origin.name)
         if used and not any(name in cells.columns for name in used):
             shown = ", ".join(map(repr, used[:LISTED]))
             raise DataError("none of its columns is known", f"add at least one of {shown}", where=raw.origin.name)

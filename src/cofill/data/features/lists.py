@@ -127,11 +127,9 @@ def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
     other: Literal["user", "item"] = "item" if about == "user" else "user"
     found = recognised(raw.names)[other]
     if found:
-        raise DataError(
-            f"it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds ids of {other}s",
-            f"swap the files of {about}s and {other}s, or rename the column to {about!r}",
-            where=raw.origin.name,
-        )
+        problem = f"it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds ids of {other}s"
+        remedy = f"swap the files of {about}s and {other}s, or rename the column to {about!r}"
+        raise DataError(problem, remedy, where=raw.origin.name)
 
 
 class WholeSource(ABC):

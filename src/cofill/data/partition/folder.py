@@ -181,40 +181,39 @@ class Partition:
             )
         manifest, buckets = self._manifest, self._manifest.buckets[first:last]
         PartitionCard.verify(self.folder, buckets)
-
-        def bucket(file: FileCard) -> Arrays:
-            mapped = PartitionCard.mapped(self.folder, file)
-            found = {name: array.copy() for name, array in mapped.items() if times or name != "times"}
+        most, at = int(self.ratings_by_bucket[first:last].sum()), 0
+        of_rows, values = np.empty(most, np.int32), np.empty(most, np.float32)
+        when = np.empty(most, np.dtype(manifest.times)) if times and manifest.times is not None else None
+        parts: dict[str, list[npt.NDArray[Any]]] = {"ids": [], "ends": [], "described": [], "features": []}
+        for file in buckets:  # one after the other, each let go of at once: every mapped file is an open one
+            found = PartitionCard.mapped(self.folder, file)
+            own: Any = slice(None)
             if rows is not None:
                 own = (found["rows"] >= rows.start) & (found["rows"] < rows.stop)
                 found["ends"] = np.concatenate([[0], np.cumsum(own)])[found["ends"]]
-                found |= {name: found[name][own] for name in ("rows", "values", "times") if name in found}
-                found["rows"] -= np.int32(rows.start)
-            return found
-
-        parts = [bucket(file) for file in buckets]
-
-        def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
-            arrays = [part.pop(name) for part in parts]  # no longer than needed: twice the memory
-            return np.concatenate([np.empty(0, kind), *arrays]).astype(kind, copy=False)
-
+            some = found["rows"][own]
+            to = slice(at, at := at + len(some))
+            of_rows[to], values[to] = some - np.int32(0 if rows is None else rows.start), found["values"][own]
+            if when is not None:
+                when[to] = found["times"][own]
+            for name, arrays in parts.items():
+                arrays += [found[name].copy()] if name in found else []
         if manifest.integer_columns:
-            columns = Vocabulary(all_of("ids", np.int64))
+            columns = Vocabulary(np.concatenate([np.empty(0, np.int64), *parts["ids"]]))
         else:
-            columns = Vocabulary([id for part in parts for id in unpacked_ids(part.pop("ids"))])
-        counts = np.concatenate([np.empty(0, np.int64), *(np.diff(part.pop("ends")) for part in parts)])
+            columns = Vocabulary([id for ids in parts["ids"] for id in unpacked_ids(ids)])
+        counts = np.concatenate([np.empty(0, np.int64), *map(np.diff, parts["ends"])])
         ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         features = SideFeatures.none(len(columns))
         if self.about_columns is not None:
             vectors = np.zeros((len(columns), self.about_columns.width), np.float32)
-            described = all_of("described", np.bool_)
-            vectors[described] = np.concatenate([vectors[:0], *(part.pop("features") for part in parts)])
+            described = np.concatenate([np.empty(0, np.bool_), *parts["described"]])
+            vectors[described] = np.concatenate([vectors[:0], *parts["features"]])
             features = SideFeatures(vectors, described)
         height = len(self.rows) if rows is None else len(rows)
-        by_column = SparseRows(ends, all_of("rows", np.int32), all_of("values", np.float32), height)
-        when = None
-        if times and manifest.times is not None:
-            when = all_of("times", np.dtype(manifest.times))[np.argsort(by_column.indices, kind="stable")]
+        by_column = SparseRows(ends, of_rows[:at], values[:at], height)
+        if when is not None:
+            when = when[:at][np.argsort(by_column.indices, kind="stable")]
         return Shard(columns, by_column.transpose(), by_column, when, features)
 
     def read_ratings(self) -> Ratings:

@@ -108,7 +108,9 @@ class EASESettings(ListBaselineSettings):
 
 def ease_of(gram: Doubles, penalty: float) -> tuple[Floats, Doubles]:
     """B (items, items) and the diagonal of P, from X'X."""
-    return regression_weights(gram + penalty * np.eye(len(gram)))
+    weights = gram + penalty * np.eye(len(gram))
+    precision = regression_weights(weights, np.ones(len(gram)))
+    return weights.astype(np.float32), precision
 
 
 class EASE(ItemModel):

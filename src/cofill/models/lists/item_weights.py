@@ -11,8 +11,8 @@ everything do not speak for all:
     score_j = n_j^-popularity * sum_i x_i B_ij
 
 A catalogue of up to twenty times `rank` items keeps B (`ExactWeights`): a low rank costs lists of a long tail a sixth
-of their NDCG (Amazon Beauty, 12,101 items). Fitting takes two matrices of items x items in single precision, 3.4 GB for
-20,480 items, and the model keeps one. Of a larger one G is kept as F F' + a diagonal, where F (items + 1, rank) holds
+of their NDCG (Amazon Beauty, 12,101 items). That takes one matrix of items x items in single precision, 1.7 GB for
+20,480 items, which the model keeps. Of a larger one G is kept as F F' + a diagonal, where F (items + 1, rank) holds
 its largest eigenvectors, scaled (`LowRankWeights`). Then, exactly,
 
     D = max(diag(G) - rowsums(F^2), 0) + Lambda      L L' = I + F' D^-1 F      Q = D^-1 F L^-T
@@ -37,7 +37,7 @@ from cofill.arrays import Arrays, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.lists.feedback import as_csr, sparse_times
+from cofill.models.lists.feedback import sparse_times
 from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.progress import Done, unseen
 from cofill.threads import in_threads, one_blas_thread
@@ -56,15 +56,13 @@ _SOUGHT_IN = 20_000
 _ROUNDING = 1e-7
 # Rows of a tall matrix that are turned into double precision at once, or of a square one that a thread works on.
 _ROWS_AT_ONCE = 4096
-_ROWS_OF_SQUARE = 512
-# Rows of a square matrix that are eliminated at once.
-_BLOCK = 256
+_PANEL = 512
 # Directions that items are compared along.
 _EMBEDDING = 64
 _DRAW = 0x11575
 # Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
 _STRIP = 64
-# Up to so many times the rank, a catalogue is solved exactly: 20,480 items by default, in 3.4 GB at most.
+# Up to so many times the rank, a catalogue is solved exactly: 20,480 items by default, in 1.7 GB at most.
 _EXACT = 20
 # Directions that features tell of, where weights are exact.
 _DIRECTIONS = 256
@@ -430,21 +428,39 @@ class ExactWeights(PairWeights):
 
     @classmethod
     def fit(cls, given: _Regression, keys: Keys, how: FitOptions, *, described: bool) -> "ExactWeights":
-        gram = how.exchange.all_reduce(gram_of(given.rows, np.float32, how.threads))
+        # One matrix is all that there is: the constant is eliminated first, and the weights take the place of G.
+        items, constant = given.rows.columns - 1, float(given.own[-1])
+        weights = np.zeros((items + 1, items), np.float32)
+        _add_gram(given.rows, weights, how.threads)
+        gram, with_constant = how.exchange.all_reduce(weights)[:-1], weights[-1].copy()
+        _mirror(gram, how.threads)
         how.done(0.3)
-        embedding = ItemEmbedding.of_gram(gram[:-1, :-1], keys[:-1], how.seed)
-        directions: Floats = np.zeros((len(gram), 0), np.float32)
+        embedding = ItemEmbedding.of_gram(gram, keys[:-1], how.seed)
+        directions: Floats = np.zeros((items + 1, 0), np.float32)
         if described:
-            width, quietly = min(_DIRECTIONS, len(gram)), how._replace(done=unseen)
-            found = leading(lambda matrix: np.asarray(gram @ matrix, np.float32), keys, width, quietly)
+            last, quietly = np.append(with_constant, np.float32(constant))[:, None], how._replace(done=unseen)
+            found = leading(
+                lambda matrix: np.asarray(weights @ matrix[:-1] + last * matrix[-1], np.float32),
+                keys,
+                min(_DIRECTIONS, items + 1),
+                quietly,
+            )
             lengths = np.linalg.norm(found, axis=0)
             directions = (found / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        gram[np.diag_indices_from(gram)] += given.penalties.astype(np.float32)
-        weights, precision = regression_weights(gram, how.threads)
-        weights = weights[:, :-1] * given.held_back.astype(np.float32)
+        constant += float(given.penalties[-1])
+        gram[np.diag_indices_from(gram)] += given.penalties[:-1].astype(np.float32)
+        for start in range(0, items, _PANEL):
+            gram[start : start + _PANEL] -= np.outer(with_constant[start : start + _PANEL], with_constant / constant)
+        gains = given.held_back
+        precision = regression_weights(gram, gains, how.threads)
+        predicted = with_constant.astype(np.float64) - np.divide(
+            with_constant @ gram, gains, out=np.zeros(items), where=gains > 0
+        )
+        weights[-1] = gains * predicted / constant
+        own = (1.0 + float((with_constant * precision) @ predicted) / constant) / constant
         how.done(1.0)
         ratings, numbers = given.ratings.astype(np.int32), np.array(given.numbers)
-        return cls(ratings, directions, *embedding, weights, precision, numbers)
+        return cls(ratings, directions, *embedding, weights, np.append(precision, own), numbers)
 
     @property
     def matrix(self) -> Floats:
@@ -523,48 +539,102 @@ def _with_constant(graded: SparseRows, weights: Doubles) -> SparseRows:
 
 def gram_of(rows: SparseRows, kind: type[np.floating[Any]], threads: int = 0) -> npt.NDArray[Any]:
     """X'X (columns, columns), in single or double precision."""
-    matrix = as_csr(rows).astype(kind)
-    by_column = matrix.T.tocsr()
-    gram = np.empty((rows.columns, rows.columns), kind)
-
-    def part(first: int) -> None:
-        gram[first : first + _ROWS_OF_SQUARE] = (by_column[first : first + _ROWS_OF_SQUARE] @ matrix).toarray()
-
-    in_threads(part, range(0, rows.columns, _ROWS_OF_SQUARE), threads)
+    gram = np.zeros((rows.columns, rows.columns), kind)
+    _add_gram(rows, gram, threads)
+    _mirror(gram, threads)
     return gram
 
 
+def _add_gram(rows: SparseRows, gram: npt.NDArray[Any], threads: int) -> None:
+    """Add the lower half of X'X to a matrix (columns, columns or one less)."""
+    from scipy.sparse import csr_array
+
+    entries = csr_array((np.arange(rows.nnz), rows.indices, rows.indptr), shape=(rows.rows, rows.columns)).tocsc()
+    first = rows.indptr[entries.indices]  # of the row of each entry
+
+    def part(start: int) -> None:
+        ends = entries.indptr[start : start + _STRIP + 1].astype(np.int64)
+        _add_columns(ends, entries.data, first, rows.indices, rows.values, gram[start : start + _STRIP])
+
+    in_threads(part, range(0, rows.columns, _STRIP), threads)
+
+
+@compiled
+def _add_columns(
+    ends: Longs, entries: Longs, first: Longs, indices: Ints, values: Floats, out: npt.NDArray[Any]
+) -> None:
+    """Add the products of some columns with those before them, which are ascending in each row."""
+    width = out.shape[1]
+    for column in range(len(ends) - 1):
+        for place in range(ends[column], ends[column + 1]):
+            entry = entries[place]
+            value = values[entry]
+            for other in range(first[place], entry + 1):
+                if indices[other] < width:
+                    out[column, indices[other]] += value * values[other]
+
+
+def _mirror(matrix: npt.NDArray[Any], threads: int) -> None:
+    """Copy the lower half of a square matrix to the upper one."""
+
+    def part(start: int) -> None:
+        end = start + _PANEL
+        matrix[start:end, end:] = matrix[end:, start:end].T
+        inside = matrix[start:end, start:end]
+        inside[:] = np.tril(inside) + np.tril(inside, -1).T
+
+    in_threads(part, range(0, len(matrix), _PANEL), threads)
+
+
 @one_blas_thread()
-def regression_weights(ridged: npt.NDArray[Any], threads: int = 0) -> tuple[Floats, Doubles]:
-    """B (n, n) with B_ij = -P_ij / P_jj and 0 on the diagonal, and the diagonal of P (n,).
+def invert(matrix: npt.NDArray[Any], threads: int = 0) -> None:
+    """The inverse of a positive definite matrix in its place; the upper half of what is given is not looked at.
 
-    P is the inverse of a positive definite matrix, which is overwritten.
-
-    It is swept block by block; of what is symmetric, only the lower half is kept up to date.
+    By halves, A = [T, B'; B, S]: with W = T^-1 B' above the diagonal, S - B W is inverted, and B becomes -S^-1 W'.
+    LAPACK alone would need threads of BLAS.
     """
-    size = len(ridged)
+    size, half = len(matrix), -(-len(matrix) // 2)
+    if size <= _PANEL:
+        _mirror(matrix, 1)
+        matrix[:] = np.linalg.inv(matrix)
+        _mirror(matrix, 1)
+        return
+    top, right, left, bottom = matrix[:half, :half], matrix[:half, half:], matrix[half:, :half], matrix[half:, half:]
 
-    def update(first: int) -> None:
-        last = min(first + _ROWS_OF_SQUARE, size)
-        ridged[first:last, :last] -= rows[:, first:last].T @ solved[:, :last]
+    def by_panels(work: Callable[[slice, int], None], rows: int) -> None:
+        starts = range(0, rows, _PANEL)
+        in_threads(lambda start: work(slice(start, start + _PANEL), min(start + _PANEL, rows)), starts, threads)
 
-    for start in range(0, size, _BLOCK):
-        end = min(start + _BLOCK, size)
-        inverse = np.linalg.inv(ridged[start:end, start:end])
-        rows = np.concatenate([ridged[start:end, :end], ridged[end:, start:end].T], axis=1)
-        solved = inverse @ rows
-        in_threads(update, range(0, size, _ROWS_OF_SQUARE), threads)
-        ridged[start:end, :end], ridged[end:, start:end] = solved[:, :end], solved[:, end:].T
-        ridged[start:end, start:end] = -inverse
-    precision = -ridged.diagonal().astype(np.float64)  # a sweep of all leaves the inverse with its sign turned
-    # In the memory of the matrix: a second one may be all that there is.
-    for start in range(0, size, _BLOCK):
-        end = min(start + _BLOCK, size)
-        ridged[start:end, end:] = ridged[end:, start:end].T
-        inside = np.tril(ridged[start:end, start:end], -1)
-        ridged[start:end, start:end] = inside + inside.T
-    ridged /= precision.astype(ridged.dtype)
-    return np.asarray(ridged, np.float32), precision
+    def solved(panel: slice, end: int) -> None:
+        right[panel] = top[panel] @ left.T
+
+    def reduced(panel: slice, end: int) -> None:
+        bottom[panel, :end] -= left[panel] @ right[:, :end]
+
+    def turned(panel: slice, end: int) -> None:
+        left[panel] = -bottom[panel] @ right.T
+
+    def completed(panel: slice, end: int) -> None:
+        top[panel, :end] -= right[panel] @ left[:, :end]
+
+    invert(top, threads)
+    by_panels(solved, half)
+    by_panels(reduced, size - half)
+    invert(bottom, threads)
+    by_panels(turned, size - half)
+    by_panels(completed, half)
+    _mirror(matrix, threads)
+
+
+def regression_weights(ridged: npt.NDArray[Any], gains: Doubles, threads: int = 0) -> Doubles:
+    """B (n, n) with B_ij = -gains_j P_ij / P_jj, 0 on the diagonal, in the place of a positive definite matrix with the
+    inverse P; returns the diagonal of P (n,).
+    """
+    invert(ridged, threads)
+    precision: Doubles = ridged.diagonal().astype(np.float64)
+    ridged *= (-gains / precision).astype(ridged.dtype)
+    np.fill_diagonal(ridged, 0.0)
+    return precision
 
 
 def gram_factor(rows: SparseRows, rank: int, keys: Keys, how: FitOptions) -> Floats:

@@ -32,20 +32,17 @@ Related work: EASE (Steck 2019), SLIST (Choi et al. 2021), TALE (Park et al. 202
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
-from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, Sequences, entries_where, sparse_times
+from cofill.models.lists.feedback import SECONDS_A_DAY, Feedback, Recency, as_csr, entries_where, sparse_times
 from cofill.models.lists.item_weights import (
-    AS_FITTED,
+    ExactWeights,
     FitOptions,
-    FoldedIn,
-    History,
-    ItemWeights,
     Penalties,
     fit_weights,
 )
@@ -57,6 +54,7 @@ from cofill.threads import in_threads, one_blas_thread
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+_Result = TypeVar("_Result")
 Parts = Literal["any", "trend", "order", "both"]
 
 HALF_LIVES = (1.0, 4.0, 16.0, 64.0, np.inf)
@@ -70,24 +68,21 @@ _USED: dict[Parts, list[int]] = {
 }
 _POSITIONS = 5.0
 _PENALTY = 200.0
-# Terms of G and K below this share are left out: 70 positions ago.
-_NEGLIGIBLE = 1e-6
-# Below it z is 0: 35 positions ago, or after as many fifths of a session.
-_FADED = 1e-3
-# Up to so many items S is dense and exact. Beyond, G is 0 for two items that are both not among the most frequent: its
-# penalty is far above what they have in common. And S keeps what is above a share of its greatest entry.
-# On validation items of Amazon Beauty (12,101 items) neither loses anything: NDCG@10 .0676, exactly .0674.
+# Terms of G and K below this share are left out, and z is 0 below it: 35 positions ago, or seven sessions.
+_NEGLIGIBLE = 1e-3
+# Up to so many items G is whole. Beyond, it is 0 for two items that are not both among the most frequent: its penalty
+# is far above what they have in common. And S keeps what is above a share of its greatest entry.
 _DENSE = 4_096
 _MOST_FREQUENT = 2_048
-_LEAST = 1e-3
+_LEAST = 2e-4
 # Columns of S that are solved at once, terms that are summed at once, and how many at most stand for one interaction.
 _COLUMNS = 512
-_TERMS = 2**22
-_TERMS_EACH = 150
+_TERMS = 2**21
+_TERMS_EACH = 40
 # Validation is on the most frequent items, so many interactions, and lists of so many users.
-_VALIDATION_ITEMS = 6_000
+_VALIDATION_ITEMS = 3_000
 _VALIDATION_SIZE = 2_000_000
-_VALIDATION_USERS = 4_000
+_VALIDATION_USERS = 3_000
 _FEWEST_USERS = 50
 _LENGTH = 10
 _CHUNK = 256
@@ -191,25 +186,22 @@ class Trend:
 class OrderWeights:
     """S: how far each thing that was done speaks for each item as the next."""
 
-    weights: "Floats | csr_array"  # (items, items): sparse in a large catalogue
+    weights: "csr_array"  # (items, items)
 
     @classmethod
     def none(cls) -> "OrderWeights":
-        return cls(np.empty((0, 0), np.float32))
+        from scipy.sparse import csr_array
+
+        return cls(csr_array(np.zeros((0, 0), np.float32)))
 
     @classmethod
     @one_blas_thread()
     def fit(cls, done: SparseRows, fade: Doubles, threads: int = 0) -> "OrderWeights":
         """From what users did, in its order, with grades (entries,), and f from each to the next (entries,)."""
         place = np.arange(done.columns, dtype=np.int32)
-        if done.columns <= _DENSE:
-            sums = _Sums.of(done, place, fade, done.columns)
-            solve, followed = _solver(sums.gram), sums.followed
-            starts = range(0, done.columns, _COLUMNS)
-            parts = in_threads(lambda start: solve(followed[:, start : start + _COLUMNS]), starts, threads)
-            return cls(np.concatenate(parts, axis=1))
         place[np.argsort(-np.bincount(done.indices, minlength=done.columns), kind="stable")] = place.copy()
-        return cls(_Sums.of(done, place, fade, _MOST_FREQUENT).solved(threads)[place][:, place])
+        frequent = done.columns if done.columns <= _DENSE else _MOST_FREQUENT
+        return cls(_Sums.of(done, place, fade, frequent).solved(threads)[place][:, place])
 
     def scores(self, recent: SparseRows) -> Floats:
         """(n, items): z S for the rows z (n, items) of users."""
@@ -222,17 +214,12 @@ class OrderWeights:
         """(m, n): S from items to those asked about; 0 where S knows neither."""
         found, known = np.zeros((len(asked), len(items))), self.weights.shape[0]
         of_items, of_asked = items < known, asked < known
-        rows = self.weights[items[of_items]]
-        found[np.ix_(of_asked, of_items)] = (rows if isinstance(rows, np.ndarray) else rows.toarray())[
-            :, asked[of_asked]
-        ].T
+        found[np.ix_(of_asked, of_items)] = self.weights[items[of_items]][:, asked[of_asked]].toarray().T
         return found
 
     def arrays(self) -> Arrays:
         """For the model file."""
         weights = self.weights
-        if isinstance(weights, np.ndarray):
-            return {"next.weights": weights}
         return {"next.indptr": weights.indptr, "next.indices": weights.indices, "next.values": weights.data}
 
     @classmethod
@@ -240,8 +227,6 @@ class OrderWeights:
         """From the model file."""
         from scipy.sparse import csr_array
 
-        if "next.weights" in arrays:
-            return cls(arrays["next.weights"])
         indptr = arrays["next.indptr"]
         parts = arrays["next.values"], arrays["next.indices"], indptr
         return cls(csr_array(parts, shape=(len(indptr) - 1, len(indptr) - 1)))
@@ -250,10 +235,10 @@ class OrderWeights:
 class _Sums(NamedTuple):
     """G and K by the places of items, those of frequent items first and dense."""
 
-    gram: Floats  # (k, k): G of frequent items, with its penalty
-    followed: Floats  # (k, k): K of frequent items
+    gram: Floats  # (k, k): the lower half of G of frequent items, with its penalty
     diagonal: Doubles  # (items,): that of G, with its penalty, of the other items
-    rest: "csr_array"  # (2 items, items): the rest of G, frequent items by others, and below it that of K
+    followed: Floats  # (k, k): K of frequent items
+    rest: "csr_array"  # (items, items): the rest of K
 
     @classmethod
     def of(cls, done: SparseRows, place: Ints, fade: Doubles, frequent: int) -> "_Sums":
@@ -262,7 +247,7 @@ class _Sums(NamedTuple):
         items, columns = place[done.indices], done.columns
         gram, followed = (np.zeros((frequent, frequent), np.float32) for _ in range(2))
         gram[np.diag_indices_from(gram)] = _PENALTY
-        diagonal, shape = np.full(columns, _PENALTY), (2 * columns, columns)
+        diagonal, shape = np.full(columns, _PENALTY), (columns, columns)
         room = 0 if frequent == columns else max(_TERMS, _TERMS_EACH * int(done.counts().max(initial=0)))
         keys, values, user = np.empty(room, np.int64), np.empty(room, np.float32), 0
         rest = csr_array((values[:0], (keys[:0], keys[:0])), shape=shape)
@@ -272,41 +257,32 @@ class _Sums(NamedTuple):
             )
             cells = keys[:found] // columns, keys[:found] % columns
             rest = csr_array(rest + csr_array((values[:found], cells), shape=shape))
-        return cls(gram, followed, diagonal, rest)
+        return cls(gram, diagonal, followed, rest)
 
     def solved(self, threads: int) -> "csr_array":
-        """S by places: other items are eliminated from the equations (a Schur complement), G of two of them being 0."""
+        """S by places."""
+        from scipy.linalg import cho_factor, cho_solve
         from scipy.sparse import csr_array, diags_array, hstack, vstack
 
         frequent, columns = len(self.gram), len(self.diagonal)
-        least = _LEAST * float(max(self.followed.max(), self.rest.max())) / _PENALTY
+        least = _LEAST * float(max(self.followed.max(initial=0.0), self.rest.max() if self.rest.nnz else 0)) / _PENALTY
+        factor = cho_factor(self.gram, lower=True, overwrite_a=True, check_finite=False)
+        right = self.rest[:frequent].tocsc()
 
         def kept(values: "csr_array") -> "csr_array":
             values.data[np.abs(values.data) <= least] = 0
             values.eliminate_zeros()
             return values
 
-        between, others = self.rest[:frequent, frequent:], self.rest[columns + frequent :]
-        inverse = diags_array((1.0 / self.diagonal[frequent:]).astype(np.float32))
-        followed = csr_array(self.followed)
-        first = csr_array((followed.data, followed.indices, followed.indptr), shape=(frequent, columns))
-        first = first + self.rest[columns : columns + frequent] - between @ (inverse @ others)
-        right, solve = first.tocsc(), _solver(self.gram - (between @ inverse @ between.T).toarray())
-        parts = in_threads(
-            lambda start: kept(csr_array(solve(right[:, start : start + _COLUMNS].toarray()))),
-            range(0, columns, _COLUMNS),
-            threads,
-        )
-        first = csr_array(hstack(parts, format="csr"))
-        return csr_array(vstack([first, kept(csr_array(inverse @ (others - between.T @ first)))], format="csr"))
+        def part(start: int) -> "csr_array":
+            some = right[:, start : start + _COLUMNS].toarray()
+            dense = self.followed[:, start : start + _COLUMNS]
+            some[:, : dense.shape[1]] += dense
+            return kept(csr_array(np.asarray(cho_solve(factor, some, overwrite_b=True, check_finite=False))))
 
-
-def _solver(matrix: Floats) -> Callable[[Floats], Floats]:
-    """Solves a matrix that is positive definite, and is overwritten."""
-    from scipy.linalg import cho_factor, cho_solve
-
-    factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    return lambda right: np.asarray(cho_solve(factor, right, check_finite=False))
+        first = hstack(in_threads(part, range(0, columns, _COLUMNS), threads), format="csr")
+        others = diags_array((1.0 / self.diagonal[frequent:]).astype(np.float32)) @ self.rest[frequent:]
+        return csr_array(vstack([first, kept(csr_array(others))], format="csr"))
 
 
 @compiled
@@ -324,7 +300,7 @@ def _add_sequences(
 ) -> tuple[int, int]:
     """Add G and K of the users from this one on, until keys have no room for the next; that one, and how many keys.
 
-    Terms of frequent items are added to gram and followed, others are listed with the keys of their cells.
+    Terms of frequent items are added to gram and followed, others of K are listed with the keys of their cells.
     """
     frequent, columns, count, step = len(gram), len(diagonal), 0, np.exp(-1.0 / _POSITIONS)
     while user < len(indptr) - 1:
@@ -335,21 +311,16 @@ def _add_sequences(
         for later in range(end - 2, start - 1, -1):
             passed = fade[later] * fade[later] + step * step * passed
             weight, target = passed, items[later]
-            for earlier in range(later, start - 1, -1):
-                if weight < _NEGLIGIBLE:
-                    break
-                item = items[earlier]
-                low, high = min(item, target), max(item, target)
-                if high < frequent:
-                    gram[item, target] += weight
-                    if earlier != later:
-                        gram[target, item] += weight
-                elif earlier == later:
-                    diagonal[item] += weight
-                elif low < frequent:
-                    keys[count], values[count] = np.int64(low) * columns + high, weight
-                    count += 1
-                weight *= step
+            if target < frequent:
+                for earlier in range(later, start - 1, -1):
+                    if weight < _NEGLIGIBLE:
+                        break
+                    item = items[earlier]
+                    if item < frequent:
+                        gram[max(item, target), min(item, target)] += weight
+                    weight *= step
+            else:
+                diagonal[target] += weight
             weight, target = fade[later], items[later + 1]
             for earlier in range(later, start - 1, -1):
                 if weight < _NEGLIGIBLE:
@@ -358,7 +329,7 @@ def _add_sequences(
                 if item < frequent and target < frequent:
                     followed[item, target] += weight * grades[later + 1]
                 else:
-                    keys[count], values[count] = (columns + item) * columns + target, weight * grades[later + 1]
+                    keys[count], values[count] = np.int64(item) * columns + target, weight * grades[later + 1]
                     count += 1
                 weight *= step
         user += 1
@@ -495,7 +466,7 @@ def _fading(done: SparseRows, recent: Recency, session: float) -> Floats:
     """(entries,): z; 0 where it is negligible, so that of long histories little is left."""
     fade = np.exp(-np.minimum(recent.gap / session, 700.0))
     fading = np.exp(-recent.age / _POSITIONS) * np.repeat(fade, done.counts())
-    return np.where(fading > _FADED, fading, 0.0).astype(np.float32)
+    return np.where(fading > _NEGLIGIBLE, fading, 0.0).astype(np.float32)
 
 
 def _lately(done: SparseRows, fading: Floats, grades: Floats | None = None) -> SparseRows:
@@ -526,99 +497,150 @@ def fit_scorer(
     sequences, done = feedback.sequences, how.done
     if sequences is None or goal == "any":
         return usual(0.0), None
-    validation = _Validation.of(feedback, sequences, penalties, how._replace(done=unseen), keys)
+    in_order, times = sequences.in_order(feedback.trained().values)
+    held = _Held.of(in_order, times, sequences.dated, keys.users)
+    choice = Choice("any", {}, 0)
+    if len(held.users) >= _FEWEST_USERS:
+        validation = _Validation(held, penalties, how._replace(done=unseen), keys)
+        choice = validation.choice(goal)
     done(0.3)
-    choice = Choice("any", {}, 0) if validation is None else validation.choice(goal)
-    if choice.parts == "any" or validation is None:
+    if choice.parts == "any":
         return usual(0.3), choice
-    done_in_order, times = sequences.in_order(feedback.trained().values)
-    session = session_of(done_in_order, times) if sequences.dated else np.inf
-    order = OrderWeights.none()
+    session, order = held.session, OrderWeights.none()
     if choice.parts != "trend":
-        order = OrderWeights.fit(done_in_order, _fades(done_in_order, times, session, sequences.dated), how.threads)
+        order = OrderWeights.fit(in_order, _fades(in_order, times, session, sequences.dated), how.threads)
     done(0.6)
+    coefficients = validation.coefficients(choice.parts)
+    del validation, held, in_order, times  # before the largest of all
     trend = Trend.of(sequences.times, sequences.rows.indices, sequences.rows.columns)
-    return NextScorer(usual(0.6), trend, order, validation.coefficients(choice.parts), session, choice), choice
+    return NextScorer(usual(0.6), trend, order, coefficients, session, choice), choice
 
 
-@dataclass(frozen=True, eq=False)
+class _Held(NamedTuple):
+    """What users did but for the last thing, which is held out of some."""
+
+    done: SparseRows  # grades, users x the most frequent items, in the order of each user
+    times: Doubles  # (entries,)
+    dated: bool
+    session: float
+    items: Longs  # which items these are, ascending
+    users: Longs  # (n,): whose last thing is held out
+    targets: Ints  # (n,): what that was
+    gains: Floats  # (n,): its grade
+    at: Doubles  # (n,): when
+
+    @classmethod
+    def of(cls, done: SparseRows, times: Doubles, dated: bool, keys: Keys) -> "_Held":
+        """Of what users did in their order: of all users, or as many by their keys as have two million interactions."""
+        session = session_of(done, times) if dated else np.inf
+        order, counts = np.argsort(keys[: done.rows], kind="stable"), done.counts()
+        users, items = np.zeros(done.rows, np.bool_), np.zeros(done.columns, np.bool_)
+        users[order[np.cumsum(counts[order]) <= _VALIDATION_SIZE]] = True
+        of_users = np.repeat(users, counts)
+        popular = np.argsort(-np.bincount(done.indices[of_users], minlength=done.columns), kind="stable")
+        items[popular[:_VALIDATION_ITEMS]] = True
+        inside = of_users & items[done.indices]
+        done, times, kept = entries_where(done, inside), times[inside], np.flatnonzero(items)
+        done = SparseRows(done.indptr, np.searchsorted(kept, done.indices).astype(np.int32), done.values, len(kept))
+        some = np.flatnonzero(done.counts() >= 3)
+        last = done.indptr[1:][some] - 1
+        inside = np.ones(done.nnz, np.bool_)
+        inside[last] = False
+        take = np.linspace(0, len(some) - 1, min(len(some), _VALIDATION_USERS)).astype(np.int64)
+        last = last[take]
+        targets = done.indices[last], done.values[last], times[last]
+        return cls(entries_where(done, inside), times[inside], dated, session, kept, some[take], *targets)
+
+    def recent(self, chosen: Longs) -> tuple[SparseRows, Recency]:
+        """The rows of some of the users, and their order at the time of what is held out."""
+        users = self.users[chosen]
+        rows = self.done.take(users)
+        age = np.repeat(rows.indptr[1:] - 1, rows.counts()) - np.arange(rows.nnz)
+        gap = np.maximum(self.at[chosen] - self.times[self.done.indptr[users + 1] - 1], 0.0)
+        return rows, Recency(age, gap if self.dated else np.zeros(len(chosen)), self.at[chosen])
+
+
 class _Validation:
     """Least squares on the last interactions of users, halved by their keys, and NDCG on the other half."""
 
-    products: Doubles  # (halves, regimes, features, features)
-    targets: Doubles  # (halves, regimes, features)
-    rows: Longs  # (halves, regimes): how many
-    ndcg: Callable[[dict[Parts, Doubles]], dict[Parts, Doubles]]
-    """From coefficients (halves, regimes, features) by parts to NDCG@10 of each user."""
-    dated: bool
-    users: int
+    @one_blas_thread()
+    def __init__(self, held: _Held, penalties: Penalties, how: FitOptions, keys: KeysOfSides) -> None:
+        self._held, self._threads = held, how.threads
+        ascending = as_csr(held.done).sorted_indices()
+        rows = SparseRows(held.done.indptr, ascending.indices, ascending.data, held.done.columns)
+        weights = fit_weights(rows, penalties, how, keys.items[held.items], described=False, exact=True)
+        assert isinstance(weights, ExactWeights)
+        self._weights = weights.weights
+        fades = _fades(held.done, held.times, held.session, held.dated)
+        self._order = OrderWeights.fit(held.done, fades, how.threads)
+        self._trend = Trend.of(held.times, held.done.indices, held.done.columns) if held.dated else None
+        self._half = (keys.users[held.users] & np.uint64(1)).astype(np.int64)
+        self._products = np.zeros((2, 2, _FEATURES, _FEATURES))  # by halves and regimes
+        self._targets, self._rows = np.zeros((2, 2, _FEATURES)), np.zeros((2, 2), np.int64)
 
-    @classmethod
-    def of(
-        cls, feedback: Feedback, sequences: Sequences, penalties: Penalties, how: FitOptions, keys: KeysOfSides
-    ) -> "_Validation | None":
-        """None where too few users did three things or more."""
-        graded = feedback.trained()
-        chosen = _sample(graded, keys.users)
-        if len(chosen) < _FEWEST_USERS:
-            return None
-        graded, rows = graded.take(chosen), sequences.rows.take(chosen)
-        entries = np.repeat(sequences.rows.indptr[chosen] - rows.indptr[:-1], rows.counts()) + np.arange(rows.nnz)
-        frequent = np.argsort(-np.bincount(graded.indices, minlength=graded.columns), kind="stable")
-        kept = np.sort(frequent[:_VALIDATION_ITEMS])
-        of_rows = Sequences(rows, sequences.times[entries], sequences.dated)
-        own = _Held.of(*_some(graded, of_rows, np.isin(graded.indices, kept), kept))
-        if len(own.users) < _FEWEST_USERS:
-            return None
-        weights = fit_weights(own.rows, penalties, how, keys.items[kept], described=False)
-        in_order, times = own.sequences.in_order(own.rows.values)
-        order = OrderWeights.fit(in_order, _fades(in_order, times, own.session, sequences.dated), how.threads)
-        trend = Trend.of(own.sequences.times, own.rows.indices, len(kept)) if sequences.dated else None
-        half = (keys.users[chosen][own.users] & np.uint64(1)).astype(np.int64)
-        regime = (own.recent(np.arange(len(own.users)))[1].gap > own.session).astype(np.int64)
+        def products(some: Longs) -> tuple[Longs, Floats, Floats]:
+            found, _, regime = self._features(some)
+            of_targets = found[np.arange(len(some)), :, held.targets[some]]
+            return regime, found @ found.transpose(0, 2, 1), held.gains[some, None] * of_targets
 
-        def features(places: Longs) -> tuple[Floats, Bools]:
-            """(n, features, items) of held-out users, and (n, items) what they know."""
-            return _features(own, places, weights, order, trend)
+        for some, (regime, squares, of_targets) in zip(self._chunks(), self._of_chunks(products), strict=True):
+            group = self._half[some], regime
+            np.add.at(self._products, group, squares)
+            np.add.at(self._targets, group, of_targets)
+            np.add.at(self._rows, group, 1)
 
-        products = np.zeros((2, 2, _FEATURES, _FEATURES))
-        targets, rows_of = np.zeros((2, 2, _FEATURES)), np.zeros((2, 2), np.int64)
-        for first in range(0, len(own.users), _CHUNK):
-            some = np.arange(first, min(first + _CHUNK, len(own.users)))
-            found, _ = features(some)
-            for place, one in zip(some.tolist(), found, strict=True):
-                group = half[place], regime[place]
-                products[group] += one @ one.T
-                targets[group] += own.gains[place] * one[:, own.targets[place]]
-                rows_of[group] += 1
+    def _chunks(self) -> list[Longs]:
+        count = len(self._held.users)
+        return np.array_split(np.arange(count), -(-count // _CHUNK))
 
-        def ndcg(coefficients: dict[Parts, Doubles]) -> dict[Parts, Doubles]:
-            result = {name: np.zeros(len(own.users)) for name in coefficients}
-            for first in range(0, len(own.users), _CHUNK):
-                some = np.arange(first, min(first + _CHUNK, len(own.users)))
-                found, seen = features(some)
-                for name, by_group in coefficients.items():
-                    scores = np.einsum("nf,nfi->ni", by_group[half[some], regime[some]].astype(np.float32), found)
-                    scores[seen] = -np.inf
-                    wanted = scores[np.arange(len(some)), own.targets[some]][:, None]
-                    rank = (scores > wanted).sum(1) + ((scores == wanted).sum(1) - 1) / 2
-                    result[name][some] = np.where(rank < _LENGTH, own.gains[some] / np.log2(rank + 2), 0.0)
+    def _of_chunks(self, work: Callable[[Longs], _Result]) -> list[_Result]:
+        return in_threads(work, self._chunks(), self._threads)
+
+    def _features(self, chosen: Longs) -> tuple[Floats, Bools, Longs]:
+        """(n, features, items) of held-out users, 0 where they know the item; (n, items) whether they do; regimes."""
+        held = self._held
+        rows, recent = held.recent(chosen)
+        fading = _fading(rows, recent, held.session)
+        found = np.zeros((rows.rows, _FEATURES, rows.columns), np.float32)
+        if self._trend is not None:
+            shares, place = self._trend.at(recent.at)
+            found[:, :_TRENDS] = shares[place]
+        found[:, _TRENDS] = sparse_times(rows, self._weights) + self._weights[-1]
+        found[:, _TRENDS + 1] = sparse_times(_lately(rows, fading, rows.values), self._weights)
+        found[:, _TRENDS + 2] = self._order.scores(_lately(rows, fading))
+        seen = np.zeros((rows.rows, rows.columns), np.bool_)
+        seen[np.repeat(np.arange(rows.rows), rows.counts()), rows.indices] = True
+        found *= ~seen[:, None]
+        return found, seen, (recent.gap > held.session).astype(np.int64)
+
+    @one_blas_thread()
+    def _ndcg(self, tried: dict[Parts, Doubles]) -> dict[Parts, Doubles]:
+        """From coefficients (halves, regimes, features) by parts to NDCG@10 of each user."""
+        held = self._held
+
+        def measured(some: Longs) -> list[Doubles]:
+            found, seen, regime = self._features(some)
+            result = []
+            for by_group in tried.values():
+                own = by_group[self._half[some], regime].astype(np.float32)
+                scores = (own[:, None] @ found)[:, 0]
+                scores[seen] = -np.inf
+                wanted = scores[np.arange(len(some)), held.targets[some]][:, None]
+                rank = (scores > wanted).sum(1) + ((scores == wanted).sum(1) - 1) / 2
+                result.append(np.where(rank < _LENGTH, held.gains[some] / np.log2(rank + 2), 0.0))
             return result
 
-        return cls(products, targets, rows_of, ndcg, sequences.dated, len(own.users))
+        columns = zip(*self._of_chunks(measured), strict=True)
+        return {name: np.concatenate(own) for name, own in zip(tried, columns, strict=True)}
 
     def coefficients(self, parts: Parts, half: int | None = None) -> Doubles:
         """(regimes, features): from all users, or from those of one half."""
-        if half is None:
-            return self._solved(self.products.sum(0), self.targets.sum(0), self.rows.sum(0), parts)
-        return self._solved(self.products[half], self.targets[half], self.rows[half], parts)
-
-    @staticmethod
-    def _solved(products: Doubles, targets: Doubles, rows: Longs, parts: Parts) -> Doubles:
         found = np.zeros((2, _FEATURES))
         if parts == "any":
             found[:, _TRENDS] = 1.0
             return found
+        halves = [0, 1] if half is None else [half]
+        products, targets, rows = (sums[halves].sum(0) for sums in (self._products, self._targets, self._rows))
         used = np.array(_USED[parts])
         shrunk = _SHRUNK / max(1, int(rows.sum()))
         for regime in range(2):
@@ -630,94 +652,13 @@ class _Validation:
         return found
 
     def choice(self, goal: Literal["auto", "next", "any"]) -> Choice:
-        names: tuple[Parts, ...] = get_args(Parts) if self.dated else ("any", "order")
+        names: tuple[Parts, ...] = get_args(Parts) if self._held.dated else ("any", "order")
         # Each half is measured with the coefficients of the other.
         tried = {name: np.array([self.coefficients(name, 1 - half) for half in range(2)]) for name in names}
-        of_users = self.ndcg(tried)
+        of_users = self._ndcg(tried)
         means: dict[Parts, float] = {name: float(values.mean()) for name, values in of_users.items()}
         best = max((name for name in names if name != "any"), key=lambda name: means[name])
         gain = of_users[best] - of_users["any"]
         error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
         clear = float(gain.mean()) > _ERRORS * error
-        return Choice(best if clear or goal == "next" else "any", means, self.users)
-
-
-def _sample(graded: SparseRows, keys: Keys) -> Longs:
-    """Users for validation, ascending: all, or as many by their keys as have two million interactions."""
-    order = np.argsort(keys[: graded.rows], kind="stable")
-    order = order[np.cumsum(graded.counts()[order]) <= _VALIDATION_SIZE]
-    return np.sort(order)
-
-
-def _some(
-    graded: SparseRows, sequences: Sequences, inside: Bools, columns: Longs | None = None
-) -> tuple[SparseRows, Sequences]:
-    """Some of the entries; with `columns`, of these items alone, which are numbered anew."""
-    found = []
-    for rows in (graded, sequences.rows):
-        rows = entries_where(rows, inside)
-        if columns is not None:
-            numbers = np.searchsorted(columns, rows.indices).astype(np.int32)
-            rows = SparseRows(rows.indptr, numbers, rows.values, len(columns))
-        found.append(rows)
-    return found[0], Sequences(found[1], sequences.times[inside], sequences.dated)
-
-
-@dataclass(frozen=True, eq=False)
-class _Held:
-    """What users did but for the last thing, which is held out of some."""
-
-    rows: SparseRows  # grades, users x items
-    sequences: Sequences  # of the same entries
-    users: Longs  # (n,): whose last thing is held out
-    targets: Ints  # (n,): what that was
-    gains: Floats  # (n,): its grade
-    at: Doubles  # (n,): when
-    session: float
-
-    @classmethod
-    def of(cls, graded: SparseRows, sequences: Sequences) -> "_Held":
-        order = np.lexsort((sequences.rows.values, np.repeat(np.arange(graded.rows), graded.counts())))
-        some = np.flatnonzero(graded.counts() >= 3)
-        last = order[graded.indptr[1:][some] - 1]
-        inside = np.ones(graded.nnz, np.bool_)
-        inside[last] = False
-        if len(some) > _VALIDATION_USERS:
-            take = np.linspace(0, len(some) - 1, _VALIDATION_USERS).astype(np.int64)
-            some, last = some[take], last[take]
-        session = session_of(*sequences.in_order()) if sequences.dated else np.inf
-        targets, gains, at = graded.indices[last], graded.values[last], sequences.times[last]
-        return cls(*_some(graded, sequences, inside), some.astype(np.int64), targets, gains, at, session)
-
-    def recent(self, chosen: Longs) -> tuple[SparseRows, Recency]:
-        """The rows of some of the users, and their order at the time of what is held out."""
-        users = self.users[chosen]
-        rows = self.rows.take(users)
-        return rows, self.sequences.recency(users, rows, self.at[chosen])
-
-
-def _features(
-    own: _Held, chosen: Longs, weights: ItemWeights, order: OrderWeights, trend: Trend | None
-) -> tuple[Floats, Bools]:
-    """(n, features, items) of held-out users, 0 where they know the item, and (n, items) whether they do."""
-    rows, recent = own.recent(chosen)
-    fading = _fading(rows, recent, own.session)
-    found = np.zeros((rows.rows, _FEATURES, rows.columns), np.float32)
-    if trend is not None:
-        shares, place = trend.at(recent.at)
-        found[:, :_TRENDS] = shares[place]
-    nothing = SparseRows(np.zeros(2, np.int64), rows.indices[:0], rows.values[:0], rows.columns)
-    found[:, _TRENDS] = _plain(weights, rows)
-    found[:, _TRENDS + 1] = _plain(weights, _lately(rows, fading, rows.values)) - _plain(weights, nothing)
-    found[:, _TRENDS + 2] = order.scores(_lately(rows, fading))
-    seen = np.zeros((rows.rows, rows.columns), np.bool_)
-    seen[np.repeat(np.arange(rows.rows), rows.counts()), rows.indices] = True
-    found *= ~seen[:, None]
-    return found, seen
-
-
-def _plain(weights: ItemWeights, rows: SparseRows) -> Floats:
-    """(n, items): scores of weights as they were fitted."""
-    none = [np.zeros((0, width), np.float32) for width in weights.widths]
-    folded = FoldedIn(np.empty(0, np.int64), none[0], none[1], np.full(weights.items, AS_FITTED, np.int64))
-    return weights.scores(History(rows, rows, None, None), folded).fitted
+        return Choice(best if clear or goal == "next" else "any", means, len(gain))
