@@ -23,8 +23,10 @@ demo/model/model.json: | $(PLAIN)
 	$(BIN)/cofill demo --out demo
 
 # In the order of the folders: those of the cluster, which wait for Ray more than they work, come early, and not last.
-# One thread of BLAS and torch in each process: there is a process a core, and threads spin while they wait for others.
-PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest --numprocesses auto --dist loadfile
+# One thread of BLAS and torch in each process: threads spin while they wait for others. Three processes for two cores:
+# tests of servers and clusters wait a third of their time.
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest --dist loadfile \
+	--numprocesses $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 ))
 
 test: $(READY) ## Run the tests of every law, on all cores, in eight minutes on two of them
 	$(PYTEST) --no-loadscope-reorder --durations 30 -m 'not slow'

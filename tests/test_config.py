@@ -39,6 +39,16 @@ WRONG: dict[str, list[Any]] = {
     "device": [""],
     "threads": [-1, 1025],
     "checkpoint_seconds": [-1],
+    "pretrain": ["perhaps"],
+    "pretrain_epochs": [0],
+    "inner_epochs": [0],
+    "inner_batch": [0],
+    "inner_learning_rate": [0],
+    "inner_learning_rate_decay": [-1],
+    "inner_weight_decay": [-1],
+    "inner_momentum": [-0.1, 1],
+    "inner_noise_ratio": [-0.1, 1.1],
+    "inner_noise_std": [-1],
     "list_goal": ["later", 1],
     "list_rank": [0, 1.5, 10**6, "many"],
     "list_penalty": [0, -1, float("nan"), "much"],
@@ -81,6 +91,17 @@ def test_an_unknown_setting_that_is_like_no_other_lists_all() -> None:
 def test_steps_that_flip_the_weights_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"learning_rate \* weight_decay must be below 1.* Got 2\.0 \* 0\.5"):
         CFN(learning_rate=2.0, weight_decay=0.5)
+
+
+@pytest.mark.parametrize("hidden", [(5,), (5, 5), (5, 3, 4), (5, 3, 3, 5), (5, 4, 3, 4)])
+def test_only_a_symmetric_stack_can_be_pre_trained(hidden: tuple[int, ...]) -> None:
+    with pytest.raises(SettingsError, match=r"symmetric stack .* Got hidden = 5"):
+        CFN(hidden=hidden, pretrain=True)
+
+
+def test_symmetric_stacks_of_any_depth() -> None:
+    for hidden in ((5, 3, 5), (5, 4, 3, 4, 5)):
+        assert CFN(hidden=hidden, pretrain=True).settings.hidden == hidden
 
 
 def test_a_single_layer_can_be_a_number() -> None:

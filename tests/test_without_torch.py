@@ -44,14 +44,14 @@ def test_the_commands(world: Path) -> None:
     command(world, "explain", "model", "2", "--user", "1")
 
 
-def test_deep_networks_both_orientations_and_autorec(world: Path) -> None:
+def test_deep_and_pretrained_networks_both_orientations_and_autorec(world: Path) -> None:
     run_blocked(
         """
 from cofill import CFN, Ratings
 from cofill.models.baselines.autorec import AutoRec
 ratings = Ratings.read("ratings.csv")
-quick = {"epochs": 2}
-CFN(hidden=(8, 4, 8), decoder="network", **quick).fit(ratings).recommend(1)
+quick = {"epochs": 2, "pretrain_epochs": 1, "inner_epochs": 1}
+CFN(hidden=(8, 4, 8), pretrain=True, decoder="network", **quick).fit(ratings).recommend(1)
 CFN(hidden=8, orientation="both", **quick).fit(ratings).recommend({1: 5.0})
 AutoRec(hidden=8, epochs=2).fit(ratings).predict(ratings)
 """,

@@ -386,9 +386,47 @@ class CompletionSettings(Stage):
     )
 
 
+class PretrainingSettings(Stage):
+    """Greedy pre-training of a symmetric stack, from the outside in, before the whole is fine-tuned."""
+
+    pretrain: bool = Field(
+        title="Pre-trained layer by layer",
+        default=False,
+        description="pre-train a symmetric stack layer by layer, then fine-tune it",
+    )
+    pretrain_epochs: int = Field(
+        title="Epochs of the outermost pair", default=10, ge=1, description="epochs of the outermost pair of layers"
+    )
+    inner_epochs: int = Field(
+        title="Epochs of inner pairs", default=5, ge=1, description="epochs of each inner pair, trained on codes"
+    )
+    inner_batch: int = Field(
+        title="Minibatch of inner pairs", default=5, ge=1, description="minibatch of the inner pairs"
+    )
+    inner_learning_rate: float = Field(
+        title="Learning rate of inner pairs", default=1e-3, gt=0, description="step size of the inner pairs"
+    )
+    inner_learning_rate_decay: float = Field(
+        title="Decay of that learning rate", default=0.1, ge=0, description="decay of that step size"
+    )
+    inner_weight_decay: float = Field(
+        title="Weight decay of inner pairs", default=0.01, ge=0, description="weight decay of the inner pairs"
+    )
+    inner_momentum: float = Field(
+        title="Momentum of inner pairs", default=0.8, ge=0, lt=1, description="momentum of the inner pairs"
+    )
+    inner_noise_ratio: float = Field(
+        title="Share of codes corrupted", default=0.2, ge=0, le=1, description="share of the codes with Gaussian noise"
+    )
+    inner_noise_std: float = Field(
+        title="Strength of that noise", default=0.02, ge=0, description="standard deviation of that noise"
+    )
+
+
 class CFNSettings(
     ListSettings,
     CompletionSettings,
+    PretrainingSettings,
     TrainingSettings,
     LossSettings,
     NetworkSettings,
@@ -400,6 +438,15 @@ class CFNSettings(
     def preset(cls, name: str, **changes: Any) -> Self:
         """Settings that belong together, by their name in `PRESETS`; whatever else is given counts more."""
         return cls.of({**preset_values(name), **changes})
+
+    @model_validator(mode="after")
+    def _stack_is_symmetric(self) -> Self:
+        if self.pretrain and (len(self.hidden) < 3 or self.hidden != self.hidden[::-1] or len(self.hidden) % 2 == 0):
+            raise ValueError(
+                f"pretrain needs a symmetric stack with one middle layer, such as hidden = 700,500,700. "
+                f"Got hidden = {','.join(map(str, self.hidden))}"
+            )
+        return self
 
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -29,7 +29,7 @@ from tests.warm_processes import WarmProcess, run_warm
 DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SMALL = {"hidden": 24, "epochs": 4, "patience": 2, "threads": 1, "list_goal": "any"}
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
-    "deep": (3, {"hidden": [26, 20, 26]}),
+    "deep": (3, {"hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}),
     # Two of them: of four workers two have nothing.
     "paper, few buckets": (4, {"decoder": "network", "presence": 0.0, "output": "tanh"}),
     "user, half life": (3, {"orientation": "user", "half_life": 100.0}),

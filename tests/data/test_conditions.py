@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.data.attributes import Attributes
@@ -88,6 +88,7 @@ def test_refused_boosts_and_limits(attributes: Attributes) -> None:
         limits_in(["genres=2", "genres=3"])
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=20), max_size=4))
 def test_any_words_are_read_or_refused(words: list[str]) -> None:
     attributes = Attributes(Vocabulary([1]), {"year": ReadableColumn("number", pl.Series([1979]))})

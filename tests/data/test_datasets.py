@@ -72,11 +72,6 @@ def test_an_unknown_name_gets_the_nearest(wrong: str, meant: str) -> None:
         load(wrong)
 
 
-def test_a_name_like_none() -> None:
-    with pytest.raises(DatasetError, match=r"no data set 'zzz'\. There are ml-100k, "):
-        dataset("zzz")
-
-
 @pytest.mark.parametrize("name", ZIPPED)
 @pytest.mark.usefixtures("small")
 def test_every_format_is_read(own_folders: Path, name: str) -> None:
@@ -127,14 +122,6 @@ def test_movietweetings_lies_in_the_open(own_folders: Path) -> None:
     assert ratings.titles == {"0000010": WIDE, "1000020": "Quiet (1996)", "0000030": "Unseen (1999)"}
 
 
-@pytest.mark.usefixtures("small")
-def test_it_grows(own_folders: Path) -> None:
-    content = members(dataset("movietweetings"))
-    content["ratings.dat"] += b"3::0000010::7::1381620030\n"
-    put_in_the_open(own_folders, "movietweetings", content)
-    assert len(load("movietweetings")) == 4
-
-
 @pytest.mark.parametrize("folder", ["movietweetings", "MovieTweetings", "MovieTweetings/latest", "deep/movietweetings"])
 def test_a_usual_file_name_is_known_by_its_folder(own_folders: Path, folder: str) -> None:
     for elsewhere in ("ml-1m", "latest", "movietweetings-old", "movietweetings/snapshots"):
@@ -159,38 +146,6 @@ def test_the_named_folder_may_be_that_folder(own_folders: Path, monkeypatch: pyt
     assert locate("movietweetings") == Path("ratings.dat")
 
 
-def test_files_of_the_same_name_are_kept_apart(own_folders: Path) -> None:
-    files = {}
-    for name, folder in (("monti-flixster", "flixster"), ("monti-yahoo-music", "yahoo_music")):
-        files[name] = own_folders / "data" / folder / "training_test_dataset.mat"
-        files[name].parent.mkdir()
-        files[name].touch()
-    assert {name: locate(name) for name in files} == files
-    assert locate("monti-douban") is None
-
-
-def test_a_file_that_should_lie_beside(own_folders: Path) -> None:
-    content = members(dataset("movietweetings"))
-    del content["movies.dat"]
-    put_in_the_open(own_folders, "movietweetings", content)
-    with pytest.raises(DatasetError, match=r"ratings\.dat: there is no movies\.dat beside it\. It is published as sev"):
-        load("movietweetings")
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("monti-douban", r"douban/training_test_dataset\.mat \(M, Otraining, Otest, W_users\)"),
-        ("monti-flixster", r"flixster/training_test_dataset\.mat \(M, Otraining, Otest, W_users, W_movies\)"),
-        ("monti-yahoo-music", r"yahoo_music/training_test_dataset\.mat \(M, Otraining, Otest, W_tracks\)"),
-        ("movietweetings", "sidooms"),
-    ],
-)
-def test_sets_without_an_address_say_what_to_do(name: str, advice: str) -> None:
-    with pytest.raises(DatasetError, match=rf"{name} cannot be downloaded\. .*{advice}.*COFILL_DATA"):
-        load(name)
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("member", "data", "message"),
@@ -211,26 +166,10 @@ def test_what_is_wrong_inside_is_said_of_the_set(own_folders: Path, member: str,
 
 
 @pytest.mark.usefixtures("small")
-def test_what_is_not_asked_for_may_be_missing(own_folders: Path) -> None:
-    content = members(dataset("ml-1m"))
-    del content["ml-1m/users.dat"]
-    put(own_folders, "ml-1m", content)
-    with pytest.warns(UnpublishedFileWarning):
-        assert len(load("ml-1m")) == 3
-
-
-@pytest.mark.usefixtures("small")
 def test_a_repacked_file_is_used_with_a_warning(own_folders: Path) -> None:
     path = put(own_folders, "ml-1m")
     with pytest.warns(UnpublishedFileWarning, match=r"ml-1m\.zip: its MD5 is \w{32}, the published one c4d9"):
         assert fetch("ml-1m") == path
-
-
-@pytest.mark.usefixtures("small")
-def test_a_second_hand_checksum_is_said_to_be_one(own_folders: Path) -> None:
-    path = put(own_folders, "ml-10m")
-    with pytest.warns(UnpublishedFileWarning, match=r"its MD5 is \w{32}, the one known here, second-hand, ce57"):
-        assert fetch("ml-10m") == path
 
 
 @pytest.mark.usefixtures("small")
@@ -261,14 +200,12 @@ def test_an_incomplete_file_is_refused(own_folders: Path, content: dict[str, byt
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
 def test_a_damaged_file_is_refused(own_folders: Path, damage: str) -> None:
     path = put(own_folders, "ml-1m")
     data = bytearray(path.read_bytes())
-    if damage == "flipped":
-        data[50] ^= 0xFF
-    changed = {"cut": data[: len(data) // 2], "flipped": data, "text": b"<html>404</html>", "empty": b""}
-    path.write_bytes(bytes(changed[damage]))
+    data[50] ^= 0xFF
+    path.write_bytes(data if damage == "flipped" else data[: len(data) // 2])
     with pytest.raises(DatasetError, match=r"ml-1m\.zip: truncated or damaged \(.*Get ml-1m\.zip anew"):
         load("ml-1m")
 
@@ -364,10 +301,7 @@ def test_a_set_is_downloaded_once_with_its_licence(own_folders: Path, capsys: py
     assert "Harper" in said.err
     assert locate("ml-latest-small") == own_folders / "cache" / "ml-latest-small.zip"
     load("ml-latest-small")
-    assert capsys.readouterr().err == ""
-
-
-def test_quiet_says_nothing(published: type[Publisher], capsys: pytest.CaptureFixture[str]) -> None:
+    (own_folders / "cache" / "ml-latest-small.zip").unlink()
     load("ml-latest-small", quiet=True)
     assert capsys.readouterr().err == ""
 

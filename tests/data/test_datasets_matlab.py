@@ -161,22 +161,3 @@ def test_the_real_douban(monkeypatch: pytest.MonkeyPatch) -> None:
     links = read_links(dataset("monti-douban"), path, "W_users")
     assert len(links) == 2_690
     assert alike(train, test, links, "users") > 1.5 * alike(train, test, links, "items")
-
-
-@pytest.mark.real_data
-def test_the_real_flixster(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, test, path = real_parts("monti-flixster", monkeypatch)
-    assert (len(train), len(test)) == (23_556, 2_617)
-    assert np.isin(train.values * 2, np.arange(1, 11)).all()
-    links = read_links(dataset("monti-flixster"), path, "W_movies")
-    assert len(links) == 50_918
-    assert alike(train, test, links, "items") > 10 * alike(train, test, links, "users")
-    assert len(read_links(dataset("monti-flixster"), path, "W_users")) == 59_354
-
-
-@pytest.mark.real_data
-def test_the_real_yahoo_music(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, test, path = real_parts("monti-yahoo-music", monkeypatch)
-    assert (len(train), len(test)) == (4_802, 533)
-    assert (train.values.min(), train.values.max()) == (1.0, 100.0)
-    assert len(read_links(dataset("monti-yahoo-music"), path, "W_tracks")) == 56_890

@@ -332,12 +332,6 @@ def test_an_impossible_world(users: int, items: int, ratings: int, message: str)
         make_world(users=users, items=items, ratings=ratings)
 
 
-@pytest.mark.parametrize("choice", [-0.1, 10.5, float("nan")])
-def test_an_impossible_choice(choice: float) -> None:
-    with pytest.raises(SettingsError, match=r"choice of a world must be a number in the range \[0, 10\]. Got"):
-        make_world(users=5, items=4, ratings=10, choice=choice)
-
-
 def test_worlds_like_a_published_set() -> None:
     world = make_world_like("douban", scale=0.0004, seed=2)
     assert (len(world.ratings.users), len(world.ratings.items), len(world.ratings)) == (2_590, 1_171, 6_732)

@@ -26,7 +26,7 @@ _CFN: dict[str, dict[str, Any]] = {
     "cfn-user": {"orientation": "user", "hidden": 4, "epochs": 6, "noise": "gaussian"},
     "cfn-item-features": {"hidden": 8, "epochs": 4, "validation": 0},
     "cfn-user-features": {"orientation": "user", "hidden": 8, "epochs": 4, "validation": 0, "cold_ratio": 0.3},
-    "cfn-stack": {"hidden": (6, 3, 6), "epochs": 3, "output": "tanh", "validation": 0},
+    "cfn-stack": {"hidden": (6, 3, 6), "epochs": 3, "output": "tanh", "validation": 0, "pretrain": True},
     "cfn-paper": {
         "hidden": 4,
         "epochs": 4,

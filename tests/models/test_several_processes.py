@@ -192,7 +192,9 @@ def test_both_decoders(decoder: str, noise: Noise) -> None:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "deep": {"hidden": (WIDTH, 6, WIDTH), "features": "rows"},
+    "deep, pre-trained": {
+        "hidden": (WIDTH, 6, WIDTH), "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2, "features": "rows",
+    },
     "deep, no validation": {
         "hidden": (WIDTH, 6), "decoder": "network", "activation": "sigmoid", "validation": 0, "output": "tanh",
         "features": "rows and columns",

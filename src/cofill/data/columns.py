@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 from cofill.data.cells import DECIMAL_COMMA, IdsIn, is_number
 from cofill.data.reading import ROLES, Column, Role
@@ -70,6 +70,8 @@ class Wanted:
     """What a line of it is."""
     skippable: bool = True
     """Whether bad lines may be skipped."""
+    judges_cells: ClassVar[bool] = False
+    """Whether `columns` looks at the first rows, so that frames must show theirs too."""
     mixed_ids: bool = False
     """Whether ids may be strings and integers in one column: in questions they may, in data it is likely a mistake."""
 
@@ -91,11 +93,6 @@ class Wanted:
     def ids_in(self, role: str) -> IdsIn:
         """What ids a column may have, if any."""
         return ("mixed" if self.mixed_ids else "alike") if role in ("user", "item") else None
-
-    @property
-    def judges_cells(self) -> bool:
-        """Whether `columns` looks at the first rows, so that frames must show theirs too."""
-        return False
 
     def order(self, plural: str = "") -> str:
         """The columns of a table without names, such as "user, item, rating[, time]"."""
@@ -242,12 +239,9 @@ class EitherColumns(Wanted):
 
     required: tuple[Role, ...] = ("user", "item")
     optional: tuple[Role, ...] = ("rating", "count", "event", "time", "title")
+    judges_cells: ClassVar[bool] = True
     reasons: list[str] = field(default_factory=list)
     """Why they are interactions, once they are; for whoever asked."""
-
-    @property
-    def judges_cells(self) -> bool:
-        return True
 
     def likely_width(self, share: Callable[[int], float]) -> int:
         return self._interactions.likely_width(share)
@@ -333,6 +327,7 @@ class Everything:
     skippable: bool = False
     others: str = ", tuples of tags or links, or (ids, vectors)"
     """What may be passed beside files and frames."""
+    judges_cells: ClassVar[bool] = False
 
     def makes_sense(self, rows: Rows) -> bool:
         return any(normalised(cell) in ID_NAMES for cell in rows[0])

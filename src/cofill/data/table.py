@@ -28,7 +28,7 @@ from cofill.data import cells
 from cofill.data.cells import Origin, pandas_values, series_of
 from cofill.data.columns import Everything, Wanted, checked_names, listed, refuse_repeated
 from cofill.data.reading import DEFAULTS, ReadOptions
-from cofill.data.text import BYTE_ORDER_MARK, cut_text
+from cofill.data.text import BYTE_ORDER_MARK, ENDINGS, cut_text
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, quoted
 from cofill.files import json_of, replacing
@@ -44,14 +44,14 @@ WORKBOOK = ("an Excel workbook", "save the sheet as CSV, or read it with pandas 
 OTHER_FORMATS = {
     rb"\xd0\xcf\x11\xe0": WORKBOOK,
     rb"SQLite f": ("an SQLite database", "select the rows in Python and pass them, or write them to a CSV file"),
+    rb"\x28\xb5\x2f\xfd": ("a zstd archive", "unpack it, and pass the file in it"),
+    rb"7z\xbc\xaf": ("a 7z archive", "unpack it, and pass the file in it"),
     rb"ARROW1": ("an Arrow (Feather) file", "write it as Parquet, or read it with polars and pass the frame"),
     rb"\s*\[\s*\{": ("a JSON array", "write one JSON object in each line, without brackets and commas around them"),
 }
 """Formats that are not read, by how a file begins; what to do instead."""
-ARCHIVES = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, ValueError)
 JSON_BYTES = 1 << 20  # a first line that is longer is no line of a table
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SAMPLE_ROWS = 100
 
 
@@ -298,7 +298,7 @@ def explained(path: Path, wanted: str) -> Iterator[None]:
 
 
 def is_packed(magic: bytes, path: Path) -> bool:
-    return magic.startswith((*PACKED, *ARCHIVES)) or path.suffix in {ending for _, ending in PACKED.values()}
+    return magic.startswith(tuple(PACKED)) or path.suffix in {ending for _, ending in PACKED.values()}
 
 
 def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
@@ -313,9 +313,6 @@ def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
                 raise DataError(
                     f"the {kind} data is broken or cut short ({error})", "fetch the file again", where=str(path)
                 ) from error
-    for signature, kind in ARCHIVES.items():
-        if data.startswith(signature):
-            raise DataError(f"this is a {kind} archive", f"unpack it and pass {wanted} in it", where=str(path))
     for kind, ending in PACKED.values():
         if path.suffix == ending and data:
             raise DataError(
@@ -385,7 +382,7 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
         raise DataError("the file is empty", wanted.empty.format(unit="row"), where=name)
     try:
         names = list(pl.read_parquet_schema(path))
-        first = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False) if _judges_cells(wanted) else None
+        first = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False) if wanted.judges_cells else None
         used = wanted.columns(names, len(names), () if first is None else as_text(first.rows()), name)
         frame = pl.read_parquet(path, columns=[names[position] for position in used.values()], glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -434,10 +431,6 @@ def _objects(values: Any) -> Any:
 
 def _needs_a_row(wanted: Wanted) -> str:
     return f"each {wanted.one} needs a row: {', '.join(wanted.required)}"
-
-
-def _judges_cells(wanted: Wanted | Everything) -> bool:
-    return isinstance(wanted, Wanted) and wanted.judges_cells
 
 
 def as_text(rows: Iterable[Sequence[object]]) -> list[list[str]]:
@@ -532,11 +525,11 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
         if endings[-1] == ".gz":
             # No name and no time inside: the same ratings give the same bytes.
             with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                _write_text(frame, cast(IO[bytes], packed), SEPARATORS[endings[0]])
+                _write_text(frame, cast(IO[bytes], packed), ENDINGS[endings[0]])
         elif endings[0] == ".parquet":
             frame.write_parquet(file)
         else:
-            _write_text(frame, file, SEPARATORS[endings[0]])
+            _write_text(frame, file, ENDINGS[endings[0]])
 
 
 def _write_text(frame: pl.DataFrame, file: IO[bytes], separator: str) -> None:

@@ -325,7 +325,7 @@ def placed(vectors: Floats, progress: Callable[[float], None] | None = None) -> 
 
 # Training
 
-Phase = Literal["search", "train"]
+Phase = Literal["pretrain", "search", "train"]
 """Pre-training of the layers; the run that finds the number of epochs; the training that is kept."""
 
 

@@ -105,6 +105,7 @@ def _a(what: str) -> str:
 
 
 _PHASES = {
+    "pretrain": "pre-training",
     "search": "training for validation",
     "train": "training on all ratings",
 }

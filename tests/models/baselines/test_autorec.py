@@ -102,7 +102,7 @@ def test_a_file_holds_the_settings_of_autorec_alone(tmp_path: Path) -> None:
 
 def test_settings_of_a_denoising_network_are_refused() -> None:
     assert set(AutoRecSettings.its_own) <= set(AutoRecSettings.model_fields)
-    for name in ("noise", "noise_ratio", "alpha", "beta", "batch", "neighbours", "engine", "nois"):
+    for name in ("noise", "noise_ratio", "alpha", "beta", "pretrain", "batch", "neighbours", "engine", "nois"):
         with pytest.raises(SettingsError, match=rf"^AutoRec has no setting '{name}'; leave it out. It has seed, "):
             AutoRecSettings.of({name: CFNSettings.model_fields[name].default if name != "nois" else 1})
     with pytest.raises(SettingsError, match=r"the setting 'hidden' .*at most 1 item"):

@@ -1,15 +1,17 @@
 """Amplitudes: slopes against finite differences, and what is learned where codes tell much, nothing, or too little."""
 
+import gc
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from cofill import CFN
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.codes import CodeSpace, EncodedRows
 from cofill.models.cfn.gp import Expected, KernelInputs, KernelParams, Posterior, RatedColumns
-from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
+from cofill.models.cfn.gp_fit import DecoderFit, HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.rng import Portion
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, no_interactions, some_codes, some_space
 
@@ -217,3 +219,15 @@ def test_nothing_to_learn_from() -> None:
     learned = world.learn(space, FIRST)
     assert learned.amplitudes == FIRST
     assert learned.crossed == (FIRST, FIRST)
+
+
+def test_a_search_is_let_go_before_the_training() -> None:
+    """Its network and its ratings: nothing holds them in a circle, which would wait for the garbage collector."""
+    ratings = [(user, item, 1.0 + (user * item) % 5) for user in range(20) for item in range(user % 3, 12)]
+    gc.collect()
+    gc.disable()
+    try:
+        CFN(hidden=4, epochs=1, threads=1).fit(ratings)
+        assert not [one for one in gc.get_objects() if type(one) is DecoderFit]
+    finally:
+        gc.enable()

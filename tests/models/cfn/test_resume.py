@@ -68,7 +68,9 @@ CASES: dict[str, dict[str, Any]] = {
         "refit": False, "epochs": 40, "patience": 2, "learning_rate": 0.2, "weight_decay": 0.0, "decoder": "network",
         "learning_rate_decay": 0.0,
     },
-    "a stack, with features": {"hidden": [8, 4, 8], "cold_ratio": 0.2},
+    "a stack, pre-trained, with features": {
+        "hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2, "cold_ratio": 0.2,
+    },
 }  # fmt: skip
 
 
@@ -81,7 +83,7 @@ def test_every_checkpoint_leads_to_the_same_end(case: str, file: Path, tmp_path:
     features: dict[str, Any] = {"user_features": about} if "features" in case else {}
 
     def keep(step: Step) -> None:
-        if (step.unit == "epoch" or step.note) and checkpoint.exists():
+        if (step.unit == "epoch" or step.note) and checkpoint.exists():  # not before the end of the pre-training
             kept.append(checkpoint.read_bytes())
 
     never_killed = CFN(**QUICK | changes).fit(ratings, checkpoint=checkpoint, progress=keep, **features)

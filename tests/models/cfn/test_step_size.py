@@ -29,6 +29,7 @@ Grid = npt.NDArray[np.bool_]
 
 QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "epochs": 12}
 TOO_LARGE: dict[str, Any] = QUICK | {"learning_rate": 50.0, "weight_decay": 0.0}
+DEEP: dict[str, Any] = {"hidden": (8, 4, 8), "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
 
 
 @cache
@@ -43,7 +44,7 @@ def weights(model: CFN) -> list[bytes]:
 # Lowering
 
 
-@pytest.mark.parametrize("changes", [{"orientation": "user", "engine": "dense", "refit": False}, {"hidden": (8, 4, 8)}])
+@pytest.mark.parametrize("changes", [{"orientation": "user", "engine": "dense", "refit": False}, DEEP])
 def test_a_training_that_diverges_ends_well_with_a_lower_rate_and_says_so(changes: dict[str, Any]) -> None:
     seen: list[Step] = []
     model = CFN(**TOO_LARGE | changes).fit(ratings(), progress=seen.append)

@@ -37,7 +37,7 @@ class SideSource:
         return {name: value for name, value in vars(self).items() if name not in ("member", "brings")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """A published set of ratings.
 
@@ -46,11 +46,11 @@ class Dataset:
 
     name: str
     title: str
-    address: str | None
+    address: str | None = None
     """None if it is nowhere, or not to be had as one file."""
-    md5: str | None
+    md5: str | None = None
     """None if the publisher gives none, or one that changes."""
-    size: int | None
+    size: int | None = None
     """Bytes of the file at the address."""
     users: int
     items: int
@@ -61,10 +61,10 @@ class Dataset:
     file_names: tuple[str, ...]
     """By any of these it is recognised in a folder; the first is the publisher's. `a/b` is b in a folder a."""
     ratings_member: str
-    titles_member: str | None
+    titles_member: str | None = None
     separator: str
-    header: bool
-    encoding: str
+    header: bool = False
+    encoding: str = "utf-8"
     scale: tuple[float, float]
     changes: bool = False
     """Whether the publisher replaces it now and then, so that its counts are only those of one version."""
@@ -147,7 +147,7 @@ def _movielens_csv(
         name=name, title=title, address=f"{GROUPLENS}/{name}.zip", md5=md5, size=size,
         users=users, items=items, ratings=ratings, licence=licence, citation=HARPER_KONSTAN,
         file_names=(f"{name}.zip",), ratings_member=f"{name}/ratings.csv", titles_member=f"{name}/movies.csv",
-        separator=",", header=True, encoding="utf-8", scale=(0.5, 5.0), changes=changes,
+        separator=",", header=True, scale=(0.5, 5.0), changes=changes,
         second_hand=("licence", "checksum") if md5 else ("licence",),
         about_items=(
             SideSource(
@@ -173,10 +173,10 @@ def _monti(
     name, folder, file = f"monti-{part_of}", part_of.replace("-", "_"), "training_test_dataset.mat"
     graphs = ", ".join(source.member for source in (*about_users, *about_items))
     return Dataset(
-        name=name, title=title, address=None, md5=None, size=None, users=users, items=items, ratings=ratings,
+        name=name, title=title, users=users, items=items, ratings=ratings,
         licence="ask its authors; nothing is known of a licence", citation=f"{MONTI}; its ratings are of {ratings_of}",
         file_names=(f"{name}/{file}", f"{folder}/{file}", f"{name}.mat"),
-        ratings_member="M", titles_member=None, separator="", header=False, encoding="", scale=scale,
+        ratings_member="M", separator="", scale=scale,
         folds=(("Otraining", "Otest"),), about_users=about_users, about_items=about_items, matlab=True,
         missing=(
             "It has no address of its own; it is in public repositories of papers on graph networks, as "
@@ -201,24 +201,12 @@ _COLUMNS_100K = {
 
 _ALL = (
     Dataset(
-        name="ml-100k",
-        title="MovieLens 100K (1998)",
-        address=f"{GROUPLENS}/ml-100k.zip",
-        md5="0e33842e24a9c977be4e0107933c0723",
-        size=4_924_029,
-        users=943,
-        items=1_682,
-        ratings=100_000,
+        name="ml-100k", title="MovieLens 100K (1998)", address=f"{GROUPLENS}/ml-100k.zip",
+        md5="0e33842e24a9c977be4e0107933c0723", size=4_924_029, users=943, items=1_682, ratings=100_000,
         licence=_NOT_PASSED_ON,
         second_hand=("checksum",),  # its README was read, in a file that somebody had packed anew
-        citation=HARPER_KONSTAN,
-        file_names=("ml-100k.zip",),
-        ratings_member="ml-100k/u.data",
-        titles_member="ml-100k/u.item",
-        separator="\t",
-        header=False,
-        encoding="latin-1",
-        scale=(1.0, 5.0),
+        citation=HARPER_KONSTAN, file_names=("ml-100k.zip",), ratings_member="ml-100k/u.data",
+        titles_member="ml-100k/u.item", separator="\t", encoding="latin-1", scale=(1.0, 5.0),
         folds=tuple((f"ml-100k/u{fold}.base", f"ml-100k/u{fold}.test") for fold in range(1, 6)),
         about_users=(
             SideSource(
@@ -236,23 +224,10 @@ _ALL = (
         ),
     ),
     Dataset(
-        name="ml-1m",
-        title="MovieLens 1M (2003)",
-        address=f"{GROUPLENS}/ml-1m.zip",
-        md5="c4d9eecfca2ab87c1945afe126590906",
-        size=5_917_549,
-        users=6_040,
-        items=3_706,
-        ratings=1_000_209,
-        licence=_NOT_PASSED_ON,
-        citation=HARPER_KONSTAN,
-        file_names=("ml-1m.zip",),
-        ratings_member="ml-1m/ratings.dat",
-        titles_member="ml-1m/movies.dat",
-        separator="::",
-        header=False,
-        encoding="latin-1",
-        scale=(1.0, 5.0),
+        name="ml-1m", title="MovieLens 1M (2003)", address=f"{GROUPLENS}/ml-1m.zip",
+        md5="c4d9eecfca2ab87c1945afe126590906", size=5_917_549, users=6_040, items=3_706, ratings=1_000_209,
+        licence=_NOT_PASSED_ON, citation=HARPER_KONSTAN, file_names=("ml-1m.zip",), ratings_member="ml-1m/ratings.dat",
+        titles_member="ml-1m/movies.dat", separator="::", encoding="latin-1", scale=(1.0, 5.0),
         about_users=(
             SideSource(
                 "ml-1m/users.dat", "table", ("ages", "genders", "occupations"),
@@ -264,24 +239,11 @@ _ALL = (
         about_items=(_movies_dat("ml-1m/movies.dat", "latin-1"),),
     ),
     Dataset(
-        name="ml-10m",
-        title="MovieLens 10M (2009)",
-        address=f"{GROUPLENS}/ml-10m.zip",
-        md5="ce571fd55effeba0271552578f2648bd",
-        size=65_566_137,
-        users=69_878,
-        items=10_677,
-        ratings=10_000_054,
-        licence=_NOT_PASSED_ON,
-        second_hand=("licence", "checksum"),
-        citation=HARPER_KONSTAN,
-        file_names=("ml-10m.zip",),
-        ratings_member="ml-10M100K/ratings.dat",
-        titles_member="ml-10M100K/movies.dat",
-        separator="::",
-        header=False,
-        encoding="utf-8",
-        scale=(0.5, 5.0),
+        name="ml-10m", title="MovieLens 10M (2009)", address=f"{GROUPLENS}/ml-10m.zip",
+        md5="ce571fd55effeba0271552578f2648bd", size=65_566_137, users=69_878, items=10_677, ratings=10_000_054,
+        licence=_NOT_PASSED_ON, second_hand=("licence", "checksum"), citation=HARPER_KONSTAN,
+        file_names=("ml-10m.zip",), ratings_member="ml-10M100K/ratings.dat", titles_member="ml-10M100K/movies.dat",
+        separator="::", scale=(0.5, 5.0),
         about_items=(
             _movies_dat("ml-10M100K/movies.dat", "utf-8"),
             SideSource("ml-10M100K/tags.dat", "tags", ("tags",), separator="::"),  # user::movie::tag::time
@@ -304,23 +266,9 @@ _ALL = (
         changes=True,
     ),
     Dataset(
-        name="douban",
-        title="Douban (2011)",
-        address=None,
-        md5=None,
-        size=None,
-        users=129_490,
-        items=58_541,
-        ratings=16_830_839,
-        licence="ask its authors; nothing is known of a licence",
-        citation=HAO_MA,
-        file_names=("uir.index", "douban.zip"),
-        ratings_member="uir.index",
-        titles_member=None,
-        separator=" ",
-        header=False,
-        encoding="utf-8",
-        scale=(1.0, 5.0),
+        name="douban", title="Douban (2011)", users=129_490, items=58_541, ratings=16_830_839,
+        licence="ask its authors; nothing is known of a licence", citation=HAO_MA,
+        file_names=("uir.index", "douban.zip"), ratings_member="uir.index", separator=" ", scale=(1.0, 5.0),
         # How others describe it; the file itself could not be seen.
         about_users=(SideSource("social.index", "links", ("friends",), name="friends"),),
         missing=(
@@ -346,24 +294,10 @@ _ALL = (
         about_items=(_graph("W_tracks", "similar tracks"),),
     ),
     Dataset(
-        name="movietweetings",
-        title="MovieTweetings (2013)",
-        address=None,
-        md5=None,
-        size=None,
-        users=21_081,
-        items=12_611,
-        ratings=141_695,
-        licence="under the MIT licence",
-        citation=DOOMS,
-        file_names=("movietweetings/ratings.dat", "movietweetings/latest/ratings.dat"),
-        ratings_member="ratings.dat",
-        titles_member="movies.dat",
-        separator="::",
-        header=False,
-        encoding="utf-8",
-        scale=(0.0, 10.0),
-        changes=True,
+        name="movietweetings", title="MovieTweetings (2013)", users=21_081, items=12_611, ratings=141_695,
+        licence="under the MIT licence", citation=DOOMS,
+        file_names=("movietweetings/ratings.dat", "movietweetings/latest/ratings.dat"), ratings_member="ratings.dat",
+        titles_member="movies.dat", separator="::", scale=(0.0, 10.0), changes=True,
         about_items=(_movies_dat("movies.dat", "utf-8"),),
         missing=(
             "It is published as several files: take ratings.dat and movies.dat from the folder latest of "

@@ -5,7 +5,6 @@ import http.client
 import shutil
 import socket
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from typing import IO
 from cofill.data.datasets.catalogue import Dataset, again
 from cofill.errors import DataError, DatasetError
 from cofill.files import replacing, temporary_folder
+from cofill.progress import Step, shown
 
 BLOCK = 1 << 20
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
@@ -51,17 +51,15 @@ def download(
     with suppress(PermissionError):  # said below
         if target.exists():  # it was checked before it came there
             return target
-    with replacing(target, DatasetError) as draft:
+    with replacing(target, DatasetError) as draft, shown(quiet) as progress:
         for attempt in range(attempts):
             try:
-                with _progress(target.name, quiet=quiet) as report:
-                    _receive(address, draft, report, timeout)
+                _receive(address, draft, lambda done, total: progress(_step(target.name, done, total)), timeout)
                 break
             except _Dropped as dropped:
                 if attempt == attempts - 1:
-                    raise DatasetError(
-                        f"{address}: {dropped}, {attempts} times. Try again later, {BY_HAND}."
-                    ) from dropped
+                    found = f"{address}: {dropped}, {attempts} times. Try again later, {BY_HAND}."
+                    raise DatasetError(found) from dropped
                 time.sleep(pause * 2**attempt)
         _verify(draft, address, md5=md5, size=size, second_hand=second_hand)
         if check is not None:
@@ -88,32 +86,25 @@ def _receive(address: str, draft: Path, report: Report, timeout: float) -> None:
                 report(done, total)
     except urllib.error.HTTPError as error:
         error.close()
+        found = f"the server answered {error.code} {error.reason}"
         if error.code in (408, 425, 429) or error.code >= 500:
-            raise _Dropped(f"the server answered {error.code} {error.reason}") from error
-        raise DatasetError(
-            f"{address}: the server answered {error.code} {error.reason}. "
-            f"The publisher may have moved it: look at its page for the new address, {BY_HAND}."
-        ) from error
-    except urllib.error.URLError as error:
-        _give_up_if_hopeless(address, error)
-        raise _Dropped(f"no connection ({error.reason})") from error
-    except (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError) as error:
-        raise _Dropped(f"the connection dropped ({error or type(error).__name__})") from error
+            raise _Dropped(found) from error
+        remedy = f"The publisher may have moved it: look at its page for the new address, {BY_HAND}."
+        raise DatasetError(f"{address}: {found}. {remedy}") from error
+    except (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, (socket.gaierror, ssl.SSLCertVerificationError)):  # another attempt cannot help
+            remedy = f"Check the network and the clock of this machine, {BY_HAND}."
+            raise DatasetError(f"{address}: its server cannot be found or trusted ({reason}). {remedy}") from error
+        raise _Dropped(f"no connection, or it dropped ({reason or type(error).__name__})") from error
     if total is not None and done < total:
         raise _Dropped(f"the connection dropped after {done:,} of {total:,} bytes")
 
 
-def _give_up_if_hopeless(address: str, error: urllib.error.URLError) -> None:
-    """Raise where another attempt cannot help."""
-    if isinstance(error.reason, socket.gaierror):
-        raise DatasetError(
-            f"{address}: its server cannot be found ({error.reason.strerror}). Check the network, {BY_HAND}."
-        ) from error
-    if isinstance(error.reason, ssl.SSLCertVerificationError):
-        raise DatasetError(
-            f"{address}: its certificate is not valid ({error.reason.verify_message}). "
-            f"Check the clock of this machine, {BY_HAND}."
-        ) from error
+def _step(name: str, done: int, total: int | None) -> Step:
+    of = f" of {total / 1e6:,.1f}" if total else ""
+    share = done / total if total else 0.0
+    return Step(name, share, 1.0, share, text=f"{done / 1e6:,.1f}{of} MB", logged=share == 1.0)
 
 
 def expected_md5(md5: str, *, second_hand: bool) -> str:
@@ -122,56 +113,14 @@ def expected_md5(md5: str, *, second_hand: bool) -> str:
 
 
 def _verify(part: Path, address: str, *, md5: str | None, size: int | None, second_hand: bool) -> None:
-    compare = "Compare it with the publisher's page. " if second_hand else ""
-    if size is not None and (found := part.stat().st_size) != size:
-        says = "as is known here, second-hand, it has" if second_hand else "the publisher says"
-        raise DatasetError(
-            f"{address}: {found:,} bytes arrived, {says} {size:,}; they were deleted. {compare}Try again, {BY_HAND}."
-        )
-    if md5 is not None and (digest := md5_of(part)) != md5:
-        raise DatasetError(
-            f"{address}: the MD5 of what arrived is {digest}, {expected_md5(md5, second_hand=second_hand)}; it was "
-            f"deleted. {compare}Try again, {BY_HAND}."
-        )
-
-
-@contextmanager
-def _progress(name: str, *, quiet: bool) -> Iterator[Report]:
-    """How far a download is, on stderr: a bar on a terminal, a line at each fifth elsewhere, nothing if quiet."""
-    if quiet:
-        yield lambda done, total: None
-        return
-    if not sys.stderr.isatty():
-        yield _plain_lines(name)
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _plain_lines(name: str) -> Report:
-    told = -1
-
-    def report(done: int, total: int | None) -> None:
-        nonlocal told
-        fifths = 5 * done // total if total else 0
-        if fifths > told:
-            told = fifths
-            of = f" of {total / 1e6:,.1f} MB" if total else ""
-            sys.stderr.write(f"{name}: {done / 1e6:,.1f}{of}\n")
-
-    return report
+    found = None
+    if size is not None and part.stat().st_size != size:
+        found = f"{part.stat().st_size:,} bytes arrived instead of {size:,}"
+    elif md5 is not None and (digest := md5_of(part)) != md5:
+        found = f"the MD5 of what arrived is {digest}, {expected_md5(md5, second_hand=second_hand)}"
+    if found is not None:
+        compare = "Compare it with the publisher's page. " if second_hand else ""
+        raise DatasetError(f"{address}: {found}; it was deleted. {compare}Try again, {BY_HAND}.")
 
 
 @contextmanager

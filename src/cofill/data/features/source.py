@@ -178,28 +178,19 @@ def no_block() -> tuple[Floats, Floats]:
 
 def _known_counts(column: TermKind, of: Cells, new: bool) -> "Matrix":
     """(different cells, terms): how often each known term is in each cell; `new` ones without any are warned of."""
-    from scipy.sparse import csr_array
-
-    rows: list[int] = []
-    places: list[int] = []
-    counts: list[float] = []
-    strangers: list[object] = []
-    for row, found in enumerate(of.parsed(column.name, column.counted)):
-        before = len(rows)
-        for term, count in found.items():
-            place = column.place(term)
-            if place >= 0:
-                rows.append(row)
-                places.append(place)
-                counts.append(count)
-        if found and len(rows) == before:
-            strangers.append(next(iter(found)))
+    found = of.parsed(column.name, column.counted)
+    known = [[(at, count) for term, count in each.items() if (at := column.place(term)) >= 0] for each in found]
+    strangers = [next(iter(each)) for each, places in zip(found, known, strict=True) if each and not places]
     if strangers and new:
         _warn(column, strangers)
-    shape = len(of.columns[column.name].distinct), len(column.terms or ())
-    return csr_array(
-        (np.array(counts, np.float64), (np.array(rows, np.int64), np.array(places, np.int64))), shape=shape
-    )
+    return _matrix_of(known, (len(found), len(column.terms or ())))
+
+
+def _matrix_of(counts: Sequence[Sequence[tuple[int, float]]], shape: tuple[int, int]) -> "Matrix":
+    """From the places and counts of each row."""
+    entries = [(row, place, count) for row, each in enumerate(counts) for place, count in each]
+    rows, places, found = np.array(entries, np.float64).reshape(-1, 3).T
+    return counted_matrix(rows.astype(np.int64), places.astype(np.int64), found, shape)
 
 
 def _warn(column: Kind, strangers: Sequence[object]) -> None:
@@ -215,14 +206,11 @@ def _warn(column: Kind, strangers: Sequence[object]) -> None:
 def _all_counts(column: TermKind, of: Cells) -> "tuple[list[str], Matrix]":
     """All terms of a column in order, and how often each row has each of them."""
     found = of.parsed(column.name, column.counted)
-    terms = sorted({term for counts in found for term in counts})
+    terms = sorted({term for each in found for term in each})
     place = {term: at for at, term in enumerate(terms)}
-    entries = [(row, place[term], count) for row, counts in enumerate(found) for term, count in counts.items()]
+    counts = [[(place[term], count) for term, count in each.items()] for each in found]
+    distinct = _matrix_of(counts, (len(found) + 1, len(terms)))
     codes = of.columns[column.name].codes
-    rows, places, counts = zip(*entries, strict=True) if entries else ((), (), ())
-    distinct = counted_matrix(
-        np.array(rows, np.int64), np.array(places, np.int64), np.array(counts), (len(found) + 1, len(terms))
-    )
     return terms, distinct[codes]  # -1, which is missing, takes the last row, which is empty
 
 

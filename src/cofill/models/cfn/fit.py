@@ -38,7 +38,7 @@ from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halv
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import Decoder, UserRows
 from cofill.models.cfn.scaling import Matrix, ScaledRows, Scaling, TrainingPart, ValidationPart, hold_out
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, lay_out, shard_count, stack_on
 from cofill.models.results import EpochRecord, Phase
 from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of, uniform_draws
 from cofill.progress import Progress, Step, unseen
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SEARCH, LEARN, TRAIN, SOLVE = "training for validation", "learning the decoder", "training", "solving the columns"
 """What the parts of a training are called while they run."""
-_NAMES: dict[Phase, str] = {"search": SEARCH, "train": TRAIN}
+_NAMES: dict[Phase, str] = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
 SHARE_OF_SOLVING = 0.1
 """Of the time of a training with the decoder "process", roughly."""
 
@@ -76,7 +76,7 @@ _WARM_UP = 0.35  # of the rate, in the first epoch, and twice as much in the sec
 _LEARNING_CURVE = 0.06
 # Keep draws for one purpose apart from those for others.
 _VALIDATION_DRAW, _COLUMN_DRAW, _ORDER_DRAW, _WATCHED_DRAW = 0x56414C, 0x10D6E, 2, 3
-_PHASE_DRAWS: dict[Phase, int] = {"search": 1, "train": 2}
+_PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def _diverged(failure: StepTooLarge, settings: CFNSettings, rate: float, rows: S
 
 def epoch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> tuple[int, int, int]:
     """Epoch 0 is the draw of the first weights."""
-    return settings.seed, _PHASE_DRAWS[phase], epoch
+    return settings.seed, _PHASES.index(phase), epoch
 
 
 def new_network(rows: ScaledRows, settings: CFNSettings, phase: Phase) -> CFNetwork:
@@ -320,14 +320,17 @@ class Training:
         settings, state = self.settings, self.state
         while True:
             share = 1 / _LOWERED_BY**state.lowered
-            rate = settings.learning_rate * share
-            run = replace(self, settings=settings.changed({"learning_rate": rate}))
+            lower = {"learning_rate": settings.learning_rate * share}
+            if settings.pretrain:
+                lower["inner_learning_rate"] = settings.inner_learning_rate * share
+            run = replace(self, settings=settings.changed(lower))
             try:
                 network = run.network(weights)
                 run.epochs(network, epochs, validation)
                 _forget_untrained_columns(network, self.rows.known)
                 return network
             except StepTooLarge as failure:
+                rate = lower["learning_rate"]
                 if state.lowered == _MOST_LOWERINGS:
                     raise _diverged(failure, settings, rate, self.rows) from None
                 state.begin_phase_anew()
@@ -343,7 +346,19 @@ class Training:
         network = new_network(self.rows, self.settings, self.state.phase)
         if weights is not None:
             network.take(weights)
+        elif self.settings.pretrain:
+            self._pretrain(network)
         return network
+
+    def _pretrain(self, stack: CFNetwork) -> None:
+        """Train its layers pair by pair. The epochs of the outermost pair join the history."""
+        settings, epochs = self.settings, self.settings.pretrain_epochs
+        alone = settings.changed({"hidden": settings.hidden[:1], "pretrain": False, "epochs": epochs})
+        outer = new_network(self.rows, alone, self.state.phase)
+        run = Training(self.rows, self.scaling, alone, TrainingState("pretrain"), progress=self.progress)
+        run.epochs(outer, epochs)
+        self.state.history.extend(run.state.history)
+        stack_on(outer, stack, self.rows, settings, epoch_seed(settings, "pretrain", epochs + 1))
 
     def epochs(self, network: CFNetwork, epochs: int, validation: ValidationPart | None = None) -> None:
         """Train from where the state stands to the last of `epochs`.
@@ -473,7 +488,7 @@ def _share_of(phase: Phase, settings: CFNSettings) -> tuple[float, float]:
     """Of a whole training: what is done before a phase, and what it takes. A refit does it all once more."""
     whole = 1 - SHARE_OF_SOLVING if settings.decoder == "process" else 1.0
     once = whole / 2 if settings.refit and settings.validation > 0 else whole
-    return (0.0, once) if phase == "search" else (whole - once, once)
+    return {"pretrain": (0.0, 0.0), "search": (0.0, once), "train": (whole - once, once)}[phase]
 
 
 def usual_epochs(rows: int, batch: int) -> int:

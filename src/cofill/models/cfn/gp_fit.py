@@ -453,20 +453,23 @@ class DecoderFit:
             _DIRECTIONS if local else _MORE_DIRECTIONS,
         )
         scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
-        of_columns = self._expected, self._interactions
-        self._data = RatedColumns(by_column, scaled, self.space, whole, self.left_out, *of_columns)
+        biases, space, about_columns = part.biases, self.space, self.column_features.trained
 
-    def _expected(self, columns: Longs) -> tuple[Floats, Floats]:
-        """Weights (n, width + 1) and biases (n,), scaled, of columns by their features."""
-        return expected_of_columns(self.space, self.biases, self.scaling, self.column_features.trained[columns])
+        # No methods: in a circle, all of this, the network too, would stay in memory while the next one is trained.
+        def expected(columns: Longs) -> tuple[Floats, Floats]:
+            """Weights (n, width + 1) and biases (n,), scaled, of columns by their features."""
+            return expected_of_columns(space, biases, scaling, about_columns[columns])
 
-    def _interactions(self, rows: Ints | Longs, columns: Ints | Longs) -> Floats:
-        """(..., n), scaled: what features of rows (..., n) and columns (...) say together."""
-        slopes = self.biases.slopes
-        if slopes is None:
-            return np.zeros(rows.shape, np.float32)
-        together = slopes.interactions(slopes.rows.trained_inputs[rows], slopes.columns.trained_inputs[columns])
-        return together / np.float32(self.scaling.unit)
+        def interactions(rows: Ints | Longs, columns: Ints | Longs) -> Floats:
+            """(..., n), scaled: what features of rows (..., n) and columns (...) say together."""
+            slopes = biases.slopes
+            if slopes is None:
+                return np.zeros(rows.shape, np.float32)
+            together = slopes.interactions(slopes.rows.trained_inputs[rows], slopes.columns.trained_inputs[columns])
+            return together / np.float32(scaling.unit)
+
+        self._interactions = interactions
+        self._data = RatedColumns(by_column, scaled, space, whole, self.left_out, expected, interactions)
 
     @one_blas_thread()
     def learn(self, validation: ValidationPart) -> Learned:
