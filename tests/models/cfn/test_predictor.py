@@ -33,11 +33,12 @@ from tests.models.cfn.described_matrix import (
 
 Shape = dict[str, Any]
 
-# With fewer neighbours than rows, so that the local kernel is cut; with none.
+# With fewer neighbours than rows, so that the local kernel is cut; with all of them; with none.
 PROCESS: dict[str, Shape] = {
     "item": {"orientation": "item", "neighbours": 6, "validation": 0.2},
     "user": {"orientation": "user", "neighbours": 6, "validation": 0.2},
     "stack": {"orientation": "item", "neighbours": 6, "hidden": (12, 6, 12), "output": "tanh"},
+    "uncut": {"orientation": "item", "neighbours": 500},
     "no local kernel": {"orientation": "user", "neighbours": 0},
 }
 NETWORK: dict[str, Shape] = {
@@ -303,9 +304,9 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
 
 def test_what_leads_out_of_its_arrays_is_refused() -> None:
     """Compiled loops go by these indices."""
-    model = predictor(**PROCESS["item"])
+    model = predictor(**PROCESS["uncut"])
     arrays, numbers = model.state()
-    settings = described_matrix.settings(**{"decoder": "process", **PROCESS["item"]})
+    settings = described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]})
     matrix = Matrix(model.by_row, SCALE, model.row_features, model.column_features)
     for name, less, words in (
         ("input.weight", arrays["input.weight"][:-1], "another number of columns"),
