@@ -19,7 +19,8 @@ from cofill import load_dataset, split
 from cofill.config import CFNSettings
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.evaluation import Interval
-from cofill.tuning.search import search, search_progress
+from cofill.progress import shown
+from cofill.tuning.search import search
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.study import FINISHED, Plan, Sampler, storage_url
 
@@ -65,10 +66,10 @@ def main() -> None:
         for sampler in SAMPLERS:
             plan = Plan.of("rmse", data, settings, sampler, options.ranges)
             name = f"{options.dataset}-{options.orientation}-{options.ranges}-{sampler}-{seed}"
-            with search_progress() as watch:
+            with shown() as progress:
                 study = search(
                     data, plan, url=storage_url(options.out), name=name,
-                    trials=options.trials, workers=options.workers, watch=watch,
+                    trials=options.trials, workers=options.workers, progress=progress,
                 )  # fmt: skip
             curves[sampler].append(best_by_trials(study, options.trials))
             costs[sampler].append(cost(study))

@@ -6,9 +6,10 @@
 Sets: ml-100k, ml-1m and ml-1m-300k (300,000 of its ratings) with genres, year, age, sex and occupation; ml-1m-texts
 also with people, country, language and plot (movie-texts.csv) and tags (ml-10m-side/tags.dat) from the folder; demo,
 the world of `cofill demo`, and demo-wide, also with its tags and friends; featured, a world whose tastes follow
-features.
-Splits: random 90/10; half; cold-items and cold-users, all ratings of a tenth of them; cold-both, ratings of those users
-of those items; five, as cold-items with five ratings of each item of half of the others, which are the test part.
+features; if they are named, monti-douban, monti-flixster, monti-yahoo-music and movietweetings with what they bring.
+Splits: random 90/10 (of monti-... the published one, where seeds are of the model alone); half; cold-items and
+cold-users, all ratings of a tenth of them; cold-both, ratings of those users of those items; five, as cold-items with
+five ratings of each item of half of the others, which are the test part.
 Models: means; item, user and both, a CFN of that orientation; myfm (rank 12, 200 rounds; 8 and 120 from 200,000 ratings
 on). +f: with side information.
 
@@ -37,13 +38,14 @@ import numpy.typing as npt
 from any_data_sets import featured
 from cofill import CFN, Ratings, load_dataset, split
 from cofill.cli.options import name_and_value
-from cofill.data.datasets import UnpublishedFileWarning, side_information
+from cofill.data.datasets import UnpublishedFileWarning, published_folds, side_information
 from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
 from cofill.evaluation import Interval
 from cofill.models.bias_models import Means
 
 SETS = ("ml-100k", "ml-1m-300k", "ml-1m", "ml-1m-texts", "demo", "demo-wide", "featured")
+FURTHER = ("monti-douban", "monti-flixster", "monti-yahoo-music", "movietweetings")
 SPLITS = ("random", "half", "cold-items", "cold-users", "cold-both", "five")
 MODELS = ("means", "means+f", "item", "item+f", "user", "user+f", "both", "both+f", "myfm", "myfm+f")
 Doubles = npt.NDArray[np.float64]
@@ -55,6 +57,9 @@ Described = tuple[Ratings, Features | None, Features | None]
 def described(name: str) -> Described:
     if name.startswith("demo"):
         return demo(wide=name == "demo-wide")
+    if name in FURTHER:
+        brought = side_information(name, quiet=True)
+        return load_dataset(name, quiet=True), brought.users, brought.items
     own = side_information("ml-100k" if name == "ml-100k" else "ml-1m", quiet=True)
     ratings = load_dataset("ml-100k" if name == "ml-100k" else "ml-1m", quiet=True)
     if name == "ml-1m-300k":
@@ -89,7 +94,9 @@ def parts(name: str, kind: str, seed: int) -> tuple[Ratings, Ratings, Features |
         made = featured(False, seed)
         return made.train, made.test, made.user_features, made.item_features
     ratings, users, items = described(name)
-    if kind in ("random", "half"):
+    if kind == "random" and name.startswith("monti"):
+        ((train, test),) = published_folds(name, quiet=True)
+    elif kind in ("random", "half"):
         train, test = split(ratings, "random", 0.9 if kind == "random" else 0.5, seed)
     elif kind == "five":
         train, test = five_each(split(ratings, "cold-items", 0.9, seed)[0], np.random.default_rng(seed))
@@ -195,7 +202,7 @@ def table(results: list[dict[str, Any]], models: list[str]) -> Iterator[str]:
     """Lines of Markdown: the mean over the splits that all of a row's models have, and the best one's name."""
     yield "| set | split | splits | " + " | ".join(models) + " |"
     yield "|---" * (len(models) + 3) + "|"
-    for name in SETS:
+    for name in (*SETS, *FURTHER):
         for kind in SPLITS:
             rows = {
                 model: {
@@ -211,7 +218,7 @@ def table(results: list[dict[str, Any]], models: list[str]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET")
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, *FURTHER), default=list(SETS), metavar="SET")
     parser.add_argument("--splits", nargs="+", choices=SPLITS, default=list(SPLITS), metavar="SPLIT")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
     parser.add_argument("--seeds", type=int, default=3, help="splits of each kind (default 3)")

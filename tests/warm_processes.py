@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 _SLOW = [
-    "cofill.cli", "cofill.models.cfn.kernels", "cofill.models.lists.scorer",
-    "cofill.client.messages", "cofill.serving.live.search", "cofill.serving.live.store", "fastapi",
-    "fastapi.openapi.utils",
-    "numba", "prometheus_client", "psycopg", "rich.progress", "rich.table", "scipy.optimize", "scipy.sparse",
-    "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite", "torch", "uvicorn",
+    "cofill.cli", "cofill.models.cfn.kernels", "cofill.client.messages", "fastapi", "fastapi.openapi.utils",
+    "numba", "prometheus_client", "psycopg", "rich.progress", "rich.table", "scipy.linalg", "scipy.optimize",
+    "scipy.sparse", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite", "torch", "uvicorn",
     "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
 ]  # fmt: skip
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # read when the libraries are loaded

@@ -11,11 +11,12 @@ from sqlalchemy import create_engine, text
 
 from cofill.cli import main
 from cofill.data.table import write_frame
+from cofill.models.recommender import Recommender
 from cofill.serving.live.model import LiveModel
 from cofill.serving.live.served import ServedModel
 from cofill.serving.live.store import Store, url_of
 from cofill.serving.settings import ServingSettings
-from tests.serving.running_server import Server
+from tests.serving.running_server import ServedHere, ServedTwice, Server
 from tests.serving.visiting import browser as browser
 from tests.serving.visiting import visit as visit
 
@@ -44,6 +45,14 @@ def trained(world: Path) -> Path:
     """A model that is never served itself: each server has a copy, with its own live ratings beside it."""
     folder = world.parent / "trained"
     train(world, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def other(trained: Path) -> Path:
+    """Another model of the same world: it knows more of one user."""
+    folder = trained.parent / "other"
+    Recommender.load(trained).add_ratings([(1, item, 5.0) for item in range(40, 50)]).save(folder)
     return folder
 
 
@@ -79,23 +88,22 @@ def server(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def untouched(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Nobody writes there: it answers as the model does."""
-    running = Server(shutil.copytree(trained, tmp_path_factory.mktemp("untouched") / "model"))
+def untouched(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHere]:
+    """Nothing is written there: it answers as the model does."""
+    running = ServedHere(shutil.copytree(trained, tmp_path_factory.mktemp("untouched") / "model"))
     yield running
     assert running.client.get("/v1/model").json()["ratings"]["live"] == 0
-    assert running.stop() == 0, running.errors()
+    running.stop()
 
 
 @pytest.fixture(scope="session")
-def shop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Of two processes, for tests of events and of the catalogue: each with users and items of its own."""
+def shop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedTwice]:
+    """For tests of events and of the catalogue: each with users and items of its own."""
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("shop") / "model")
-    running = Server(folder, "--requests-per-second=0", "--workers=2", "--event-weight", "cart=3")
+    running = ServedTwice(folder, event_weight={"cart": 3.0})
     yield running
-    assert running.stop() == 0, running.errors()
-    assert "ERROR" not in running.errors()
-    assert "Traceback" not in running.errors()
+    running.stop()
+    assert running.failures.traces == []
 
 
 @pytest.fixture

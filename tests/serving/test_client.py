@@ -15,7 +15,7 @@ import pytest
 
 from cofill.client import AsyncClient, Client, RefusedError, UnreachableError, calls, messages
 from cofill.client.transport import Call
-from tests.serving.running_server import Server
+from tests.serving.running_server import Asked, Server
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ NOT_CALLED = {("GET", "/v1/recommendations"), ("GET", "/v1/why"), ("GET", "/v1/m
 """The same with a body, and what is for the page."""
 
 
-def test_every_route_can_be_called(untouched: Server) -> None:
+def test_every_route_can_be_called(untouched: Asked) -> None:
     document = untouched.client.get("/openapi.json").json()
     made = [make(*ARGUMENTS.get(name, ())) for name, make in made_calls().items()]
     routes = {(method.upper(), path) for path, of in document["paths"].items() for method in of}

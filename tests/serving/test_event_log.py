@@ -130,13 +130,13 @@ def test_what_was_exported_and_what_came_later_are_not_added_up(store: Store, mo
     assert learned == store.begin_export() == 2
     for weight in (4.0, 8.0):
         log.put([Event("1", "a", "view", weight)])
-    _age(model, 1000)
+    _age(model, 100)
     log.tidy()
     assert log.count() == 2
     assert sums(store) == {("1", "a"): 15.0}
     assert sums(store, learned=learned) == {("1", "a"): 12.0}
     log.put([Event("1", "a", "view", 16.0)])
-    _age(model, 1000)
+    _age(model, 100)
     log.tidy()
     assert (log.count(), sums(store, learned=learned)) == (2, {("1", "a"): 28.0})
 
@@ -148,7 +148,7 @@ def test_tidying_is_done_by_one_process_though_no_event_comes(
     log, other = EventLog(store, KINDS), EventLog(store, KINDS)
     for item in "ab":
         log.put([Event("1", item, "view", 1.0), Event("1", item, "view", 1.0), Event("1", item, "shown", 0.0)])
-    _age(model, 1000)
+    _age(model, 100)
     log.put([Event("2", "c", "view", 1.0)])
     assert log.count() == 7  # whoever sends an event does not wait for it
     counts = []
@@ -182,6 +182,23 @@ def test_old_events_are_added_up_and_what_was_shown_is_forgotten(store: Store, m
     log.tidy()
     assert log.count() == 2
     assert sums(store) == {("1", "a"): 6.0, ("2", "a"): 5.0}
+
+
+def test_a_pair_without_another_event_is_deleted_in_the_end(store: Store, model: Path) -> None:
+    log = EventLog(store, KINDS, Retention(events=1, sums=5))
+    log.put([Event("1", "a", "view", 1.0), Event("1", "a", "view", 1.0), Event("2", "a", "buy", 5.0)])
+    _age(model, 3)
+    log.tidy()
+    log.put([Event("1", "a", "view", 1.0)])
+    _age(model, 1.5)
+    log.tidy()
+    assert sums(store) == {("1", "a"): 3.0, ("2", "a"): 5.0}
+    _age(model, 1)
+    log.tidy()
+    assert sums(store) == {("1", "a"): 3.0}  # what people still do is remembered
+    _age(model, 3)
+    log.tidy()
+    assert (log.count(), sums(store)) == (0, {})
 
 
 def _age(model: Path, days: float) -> None:

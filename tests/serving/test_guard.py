@@ -39,17 +39,22 @@ class Held:
 
 
 def test_a_request_is_given_up_after_its_time() -> None:
-    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.sleep(0.3)
-        await Response("late")(scope, receive, send)
+    async def never(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.Event().wait()
 
-    async def ask() -> httpx.Response:
-        async with guarded(slow, seconds=0.1) as client:
-            return await client.get("/v1/model")
+    async def cut_short() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
 
-    answer = asyncio.run(ask())
+    async def ask() -> tuple[httpx.Response, httpx.Response]:
+        async with guarded(never, seconds=0.1) as client:
+            declared = {"content-type": "application/json"}
+            return await client.get("/v1/model"), await client.post("/v1/why", content=cut_short(), headers=declared)
+
+    answer, unread = asyncio.run(ask())
     assert "no answer within 0.1 seconds; a write may have been done or not" in problem(answer, 503)
     assert answer.headers["retry-after"] == "1"
+    assert "the body did not arrive in time" in problem(unread, 408)
 
 
 def test_only_so_many_are_under_way() -> None:
@@ -146,7 +151,7 @@ def test_what_nobody_foresaw_is_a_problem_without_a_trace(caplog: pytest.LogCapt
 def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
     """Behind a proxy all come from one address."""
     keys = tmp_path / "keys.json"
-    key = new_key(keys, "page", write=False)
+    key = new_key(keys, "page", "read")
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         await Response("here")(scope, receive, send)
@@ -173,7 +178,7 @@ def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
 def test_without_keys_nothing_comes_through_a_proxy(header: str, tmp_path: Path) -> None:
     """The proxy itself asks from this machine, by the name of this machine."""
     keys = tmp_path / "keys.json"
-    key = new_key(keys, "shop", write=False)
+    key = new_key(keys, "shop", "read")
 
     async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         await Response("here")(scope, receive, send)

@@ -13,7 +13,11 @@ import polars as pl
 import pytest
 
 from cofill.cli import main
-from tests.serving.running_server import Server, problem
+from cofill.serving.http_protocol import LONGEST_HEAD
+from tests.serving.running_server import ServedHere, problem
+
+# Words that a model has not learned are no news, as in a process that serves.
+pytestmark = pytest.mark.filterwarnings("ignore::cofill.data.features.UnknownFeatureWarning")
 
 SCRIPT = "<script>alert(1)</script>"
 SQL = "'; DROP TABLE cofill_ratings; --"
@@ -38,11 +42,10 @@ TEXTS = {
 }
 JSON = {"content-type": "application/json"}
 PREFLIGHT = {"origin": "https://shop.example", "access-control-request-method": "PUT"}  # that nobody put on a list
-SECONDS = 2  # that a body may take here
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHere]:
     """A server of a model whose ids are texts, so that any text can become one."""
     folder = tmp_path_factory.mktemp("hostile")
     words = ["--users=30", "--items=25", "--ratings=300", f"--out={folder / 'world'}", "--quiet"]
@@ -54,14 +57,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     words += [f"--titles={folder / 'movies.csv'}", f"--item-features={folder / 'movies.csv'}", "--feature-size=2"]
     assert main(["train", str(folder / "ratings.csv"), *words]) == 0
     shutil.rmtree(folder / "world")
-    running = Server(folder / "model", "--requests-per-second=0", f"--seconds={SECONDS}", "--open-catalogue")
+    running = ServedHere(folder / "model", open_catalogue=True)
     yield running
-    assert running.stop() == 0, running.errors()
-    assert "Traceback" not in running.errors()
+    running.stop()
+    assert running.failures.traces == []
 
 
 @pytest.fixture(autouse=True)
-def lives_on(hostile: Server) -> Iterator[None]:
+def lives_on(hostile: ServedHere) -> Iterator[None]:
     yield
     assert hostile.client.get("/ready").json() == {"status": "ready"}
 
@@ -83,54 +86,33 @@ def given(rating: str = "4", item: str = '"item 1"', user: str = '"user 1"') -> 
 
 NUMBERS = [
     Sent("PUT", "/v1/ratings", given("NaN"), 400, "NaN is no number in JSON"),
-    Sent("PUT", "/v1/ratings", given("-Infinity"), 400, "-Infinity is no number in JSON"),
     Sent("PUT", "/v1/ratings", given("1e400"), 422, "finite number"),
-    Sent("PUT", "/v1/ratings", given("1e308"), 422, "must be between 0.5 and 5"),
     Sent("PUT", "/v1/ratings", given("-0.0"), 422, "must be between 0.5 and 5. Got -0.0"),
     Sent("PUT", "/v1/ratings", given("5.0000001"), 422, "must be between 0.5 and 5"),
-    Sent("PUT", "/v1/ratings", given("0x5"), 400, "the body is not JSON"),
-    Sent("PUT", "/v1/ratings", given("9" * 400), 422, "must be a"),
     Sent("PUT", "/v1/ratings", given("9" * 5000), 400, "the body is not JSON"),
     Sent("PUT", "/v1/ratings", given('"4"'), 422, "must be a valid number"),
     Sent("PUT", "/v1/ratings", given("true"), 422, "must be a valid number"),
-    Sent("PUT", "/v1/ratings", given("null"), 422, "must be a valid number"),
-    Sent("PUT", "/v1/ratings", given("[4]"), 422, "must be a valid number"),
     Sent("PUT", "/v1/ratings", given(item=str(2**63)), 422, "a whole number that fits 64 bits"),
-    Sent("PUT", "/v1/ratings", given(item="1.0"), 422, "an id is a text"),
-    Sent("PUT", "/v1/ratings", given(item="true"), 422, "an id is a text"),
     Sent("POST", "/v1/recommendations", '{"user": "user 1", "n": 1e2}', 422, "n: must be a valid integer"),
-    Sent("POST", "/v1/recommendations", '{"user": "user 1", "n": 101}', 422, "n: must be less than or equal to 100"),
-    Sent("POST", "/v1/recommendations", '{"user": "user 1", "n": -1}', 422, "n: must be greater than or equal to 1"),
     Sent("GET", "/v1/recommendations?user=1&n=" + "9" * 5000, None, 422, "n: "),
-    Sent("GET", "/v1/recommendations?user=1&n=1e1", None, 422, "n: must be a valid integer"),
     Sent("GET", "/v1/recommendations?user=1&n=%D9%A1", None, 422, "n: must be a valid integer"),  # an Arabic 1
     Sent("GET", "/v1/recommendations?user=1&where=year:NaN..", None, 422, "year"),
     Sent("GET", "/v1/recommendations?user=1&where=year:1e999", None, 422, "year"),
     Sent("POST", "/v1/recommendations", '{"user": "u", "where": {"year": {"min": 1e999}}}', 422, "a number"),
     Sent("GET", "/v1/recommendations?user=1&diversity=nan", None, 422, "diversity: must be a finite number"),
-    Sent("GET", "/v1/recommendations?user=1&boost=year:1990=inf", None, 422, "the factor is above 0"),
-    Sent("GET", "/v1/recommendations?user=1&at_most=year=1e999", None, 422, "N is 1 or more"),
-    Sent("POST", "/v1/recommendations", '{"boost": {"year": {"1990": 1e999}}}', 422, "finite number"),
-    Sent("POST", "/v1/recommendations", '{"new_items": "1"}', 422, "new_items: must be a valid number"),
     Sent("POST", "/v1/recommendations", f'{{"where": {{"year": 1{"0" * 400}}}}}', 422, "a number"),
-    Sent("POST", "/v1/recommendations", f'{{"where": {{"year": {{"max": -1{"0" * 400}}}}}}}', 422, "a number"),
 ]
 SHAPES = [
     Sent("PUT", "/v1/ratings", "", 422, "body: is missing"),
     Sent("PUT", "/v1/ratings", "{", 400, "the body is not JSON"),
     Sent("PUT", "/v1/ratings", "null", 422, "must be"),
-    Sent("PUT", "/v1/ratings", "[]", 422, "must be"),
-    Sent("PUT", "/v1/ratings", '{"user": ' + "9" * 5000 + "}", 400, "the body is not JSON"),
     Sent("PUT", "/v1/ratings", given() + given(), 400, "the body is not JSON: Extra data"),
     Sent("PUT", "/v1/ratings", b"\xef\xbb\xbf" + given().encode(), 400, "the body is not JSON"),
-    Sent("PUT", "/v1/ratings", given().encode("utf-16"), 400, "it is not UTF-8"),
     Sent("PUT", "/v1/ratings", b'{"user": "\xc0\xaf"}', 400, "it is not UTF-8"),
-    Sent("PUT", "/v1/ratings", b'{"user": "\xed\xa0\x80"}', 400, "it is not UTF-8"),
     Sent("PUT", "/v1/ratings", given(user='"\\ud800"'), 422, "half of a surrogate pair"),
     Sent("PUT", "/v1/ratings", given(user='"\\u0000"'), 422, "NUL"),
     Sent("PUT", "/v1/ratings", given(user='""'), 422, "a text of 1 to 256 characters"),
     Sent("PUT", "/v1/ratings", given(user=f'"{"x" * 257}"'), 422, "a text of 1 to 256 characters"),
-    Sent("PUT", "/v1/ratings", given(user='{"$ne": null}'), 422, "an id is a text"),
     Sent("PUT", "/v1/ratings", '{"user": "a", "user": "b", "ratings": []}', 400, "the name 'user' stands twice"),
     Sent("PUT", "/v1/ratings", given()[:-1] + ', "__proto__": {}}', 422, "body.__proto__: Extra inputs"),
     Sent("PUT", "/v1/ratings", "[" * 100_000, 400, "it is nested too deep"),
@@ -138,26 +120,17 @@ SHAPES = [
     Sent("PUT", "/v1/ratings?user=x", given(), 422, "takes a body and no query"),
     Sent("POST", "/v1/recommendations", '{"user": "a", "ratings": []}', 422, "leave out user"),
     Sent("POST", "/v1/recommendations", '{"where": {"year": {}}}', 422, "bounds are min, max, or both"),
-    Sent("POST", "/v1/recommendations", '{"where": {"year": {"$gt": 1}}}', 422, "bounds are min, max, or both"),
     Sent("POST", "/v1/recommendations", json.dumps({"where": {SQL: 1}}), 422, "DROP TABLE"),
     Sent("POST", "/v1/recommendations", '{"features": {"age": 3}}', 422, "without"),
     Sent("GET", f"/v1/recommendations?user=1&where={quote(SQL)}:1", None, 422, "DROP TABLE"),
-    Sent("GET", f"/v1/recommendations?user=1&boost={quote(SQL)}:1=2", None, 422, "DROP TABLE"),
-    Sent("GET", f"/v1/recommendations?user=1&at_most={quote(SQL)}=2", None, 422, "DROP TABLE"),
     Sent("GET", f"/v1/similar?item=item%201&where={quote(SQL)}:1", None, 422, "DROP TABLE"),
     Sent("GET", f"/v1/similar?item=item%201&where=genres:{quote(SQL * 2)}", None, 422, "no item has"),
-    Sent("GET", f"/v1/recommendations?user=1&where=genres:{quote(SCRIPT * 20)}", None, 422, "no item has"),
-    Sent("POST", "/v1/recommendations", json.dumps({"boost": {"genres": {SQL * 2: 2}}}), 422, "no item has"),
     Sent("GET", "/v1/similar?item=item%201&boost=genres:Drama=2", None, 422, "query.boost: Extra inputs"),
     Sent("GET", "/v1/similar?item=item%201&" + "&".join(["among=1"] * 1001), None, 422, "at most 1000 items"),
-    Sent("GET", "/v1/similar?item=item%201&diversity=2", None, 422, "diversity: must be less than or equal to 1"),
-    Sent("GET", "/v1/recommendations?user=1&where=year", None, 422, "write COLUMN:VALUE"),
     Sent("GET", "/v1/recommendations?user=1&user=2", None, 422, "query.user: is given twice"),
     Sent("GET", "/v1/recommendations?user=%ED%A0%80", None, 422, "percent-encoded UTF-8"),
     Sent("GET", "/v1/recommendations?user=%00", None, 422, "NUL"),
-    Sent("GET", "/v1/recommendations?user=%FF", None, 422, "percent-encoded UTF-8"),
     Sent("GET", "/v1/recommendations?user=1&" + "&".join(f"p{n}=1" for n in range(3000)), None, 422, "query: "),
-    Sent("GET", "/v1/recommendations?user=1&" + "&".join(["where=year:1"] * 51), None, 422, "at most 50 items"),
     Sent("GET", f"/v1/items?query={'x' * 201}", None, 422, "query.query: "),
     Sent("GET", f"/v1/items?query={'x' * 40_000}", None, 414, "a query has at most 32768 characters"),
     Sent("POST", "/v1/users", '{"features": {"age": 30}}', 422, "without features of users"),
@@ -166,25 +139,17 @@ BOUNDS = [
     Sent("PUT", "/v1/ratings", {"user": "a", "ratings": []}, 422, "at least 1 item"),
     Sent("PUT", "/v1/ratings", {"user": "a", "ratings": [{"item": n, "rating": 4} for n in range(1001)]}, 422, "1000"),
     Sent("PUT", "/v1/ratings", {"user": "a", "ratings": [{"item": "x", "rating": 4}] * 2}, 422, "rated twice"),
-    Sent("PUT", "/v1/ratings", {"user": "a", "ratings": [{"item": n, "rating": 4} for n in (7, "7")]}, 422, "twice"),
     Sent("POST", "/v1/predictions", {"pairs": []}, 422, "at least 1 item"),
     Sent("POST", "/v1/predictions", {"pairs": [{"user": "a", "item": 1}] * 10_001}, 422, "at most 10000 items"),
     Sent("POST", "/v1/recommendations/batch", {"requests": []}, 422, "at least 1 item"),
     Sent("POST", "/v1/recommendations/batch", {"requests": [{"user": "a"}] * 101}, 422, "at most 100 items"),
-    Sent("POST", "/v1/recommendations", {"among": list(range(10_001))}, 422, "at most 10000 items"),
     Sent("POST", "/v1/recommendations", {"where": {f"c{n}": 1 for n in range(201)}}, 422, "at most 200 items"),
     Sent("POST", "/v1/recommendations", {"where": {"year": list(range(101))}}, 422, "1 to 100 values"),
-    Sent("GET", "/v1/recommendations?user=1&" + "&".join(["boost=year:1=2"] * 51), None, 422, "at most 50 items"),
-    Sent("POST", "/v1/recommendations", {"boost": {f"c{n}": {} for n in range(201)}}, 422, "at most 200 items"),
     Sent("POST", "/v1/recommendations", {"boost": {"year": {str(n): 1 for n in range(101)}}}, 422, "at most 100 items"),
-    Sent("POST", "/v1/recommendations", {"at_most": {f"c{n}": 1 for n in range(201)}}, 422, "at most 200 items"),
-    Sent("POST", "/v1/recommendations", {"exclude": list(range(10_001))}, 422, "at most 10000 items"),
     Sent("PUT", "/v1/item", {"id": "a", "title": "x" * 501}, 422, "at most 500 characters"),
     Sent("PUT", "/v1/item", {"id": "a", "features": {"year": [[[[[[[1]]]]]]]}}, 422, "nested more than 5 deep"),
     Sent("PUT", "/v1/item", {"id": "a", "features": {"genres": "x" * 10_001}}, 422, "at most 10000 characters"),
     Sent("PUT", "/v1/item", {"id": "a", "features": {"year": SCRIPT}}, 422, "year"),
-    Sent("PUT", "/v1/item", {"id": "a", "features": {SCRIPT: 1}}, 422, "script"),
-    Sent("PUT", "/v1/item", {"id": "a"}, 422, "nothing is said about item 'a'"),
     Sent("PUT", "/v1/ratings", b" " * (1 << 20) + b"{}", 413, "a body has at most 1048576 bytes"),
 ]
 LINES = {"content-type": "application/x-ndjson"}
@@ -198,63 +163,37 @@ CATALOGUE_AND_EVENTS = [
     Sent("POST", "/v1/events", {"events": []}, 422, "at least 1 item"),
     Sent("POST", "/v1/events", {"events": event()["events"] * 1001}, 422, "at most 1000 items"),
     Sent("POST", "/v1/events", event(kind=""), 422, "events.0.kind"),
-    Sent("POST", "/v1/events", event(kind=SCRIPT), 422, "events.0.kind"),
     Sent("POST", "/v1/events", event(kind="x" * 65), 422, "events.0.kind"),
-    Sent("POST", "/v1/events", event(kind=SQL), 422, "events.0.kind"),
     Sent("POST", "/v1/events", event(kind="unheard-of"), 422, "no weight is known of the kind 'unheard-of'"),
     Sent("POST", "/v1/events", event(kind="shown", weight=1), 422, "counts for nothing"),
     Sent("POST", "/v1/events", '{"events": [{"user": 1, "item": 1, "kind": "view", "weight": NaN}]}', 400, "NaN"),
     Sent("POST", "/v1/events", '{"events": [{"user": 1, "item": 1, "kind": "view", "weight": 1e999}]}', 422, "finite"),
     Sent("POST", "/v1/events", event(weight=-1), 422, "greater than 0"),
-    Sent("POST", "/v1/events", event(weight="5"), 422, "valid number"),
     Sent("POST", "/v1/events", event(time=1e300), 422, "a time is seconds since 1970"),
-    Sent("POST", "/v1/events", event(time="9" * 5000), 422, "a time is seconds since 1970"),
     Sent("POST", "/v1/events", event(time="2026-01-01T00:00:00+99:99"), 422, "a time is seconds since 1970"),
-    Sent("POST", "/v1/events", event(id="x" * 257), 422, "an id is a text"),
-    Sent("POST", "/v1/events", event(id="a\0b"), 422, "NUL"),
-    Sent("POST", "/v1/events", event(item=2**63), 422, "a whole number that fits 64 bits"),
     Sent("POST", "/v1/events", event(model_version=SQL), 422, "model_version"),
-    Sent("POST", "/v1/events", event(__proto__=1), 422, "Extra inputs"),
-    Sent("POST", "/v1/events?kind=view", event(), 422, "takes a body and no query"),
-    Sent("GET", "/v1/events", None, 405, "does not take that method"),
     Sent("PUT", "/v1/ratings", '{"user": 1, "ratings": [{"item": 1, "rating": 4, "time": true}]}', 422, "a time is"),
     Sent("GET", "/v1/recommendations?user=1&exclude_shown=maybe", None, 422, "exclude_shown: must be a valid boolean"),
     Sent("POST", "/v1/recommendations", {"exclude_shown": True}, 422, "give a user"),
-    Sent("POST", "/v1/recommendations", {"user": "a", "exclude_shown": "true"}, 422, "exclude_shown"),
     Sent("PUT", "/v1/item", {"id": "item 1", "available": "no"}, 422, "available"),
-    Sent("PUT", "/v1/item", {"id": "item 1", "available": 0}, 422, "available"),
     Sent("GET", "/v1/items/list?cursor=" + "A" * 5000, None, 422, "cursor"),
-    Sent("GET", "/v1/items/list?cursor=%00", None, 422, "the cursor is none of ours"),
     Sent("GET", "/v1/items/list?cursor=_w", None, 422, "the cursor is none of ours"),  # no UTF-8
-    Sent("GET", f"/v1/items/list?cursor={quote(SQL)}", None, 422, "the cursor is none of ours"),
     Sent("GET", "/v1/items/list?n=1001", None, 422, "less than or equal to 1000"),
     Sent("GET", "/v1/users/list?n=0", None, 422, "greater than or equal to 1"),
-    Sent("GET", "/v1/users/list?cursor=AA&cursor=AA", None, 422, "query.cursor: is given twice"),
     Sent(
         "POST", "/v1/items/bulk", '{"id": 1, "title": "x"}', 415, "lines of JSON: send Content-Type: application/x-nd"
     ),
     Sent("POST", "/v1/items/bulk", "", 422, "there are no lines", LINES),
-    Sent("POST", "/v1/items/bulk", "\n\n \n", 422, "there are no lines", LINES),
     Sent("POST", "/v1/items/bulk", "\n{", 400, "line 2: is not JSON", LINES),
-    Sent("POST", "/v1/items/bulk", b'{"id": "\xff"}', 400, "line 1: is not JSON: it is not UTF-8", LINES),
     Sent("POST", "/v1/items/bulk", "[" * 100_000, 400, "line 1: is not JSON: it is nested too deep", LINES),
-    Sent("POST", "/v1/items/bulk", '{"id": 1, "id": 2}', 400, "the name 'id' stands twice", LINES),
-    Sent("POST", "/v1/items/bulk", '{"id": "\\ud800", "title": "x"}', 422, "half of a surrogate pair", LINES),
     Sent("POST", "/v1/items/bulk", '{"id": "x", "title": "a"}\n' * 2, 422, "line 2: 'x' stands in line 1", LINES),
-    Sent("POST", "/v1/items/bulk", '{"id": "x", "features": {"year": [[[[[[[1]]]]]]]}}', 422, "5 deep", LINES),
     Sent("POST", "/v1/items/bulk", '{"id": "x", "title": "a"}\r\u2028', 400, "line 1: is not JSON", LINES),
     Sent("POST", "/v1/items/bulk", b" " * (1 << 20) + b"{}", 413, "a body has at most 1048576 bytes", LINES),
     Sent("POST", "/v1/users/bulk", '{"id": "x", "features": {"age": 1}}', 422, "line 1: the model was trained", LINES),
-    Sent("POST", "/v1/users/bulk", "{}\n" * 10_001, 422, "line 1.id: Field required", LINES),
     Sent("PUT", "/v1/ratings", given(), 415, "a body here is JSON", LINES),
-    Sent("DELETE", "/v1/user", None, 422, "query.id: Field required"),
     Sent("DELETE", "/v1/user?id=", None, 422, "at least 1 character"),
-    Sent("DELETE", "/v1/user?id=%00", None, 422, "NUL"),
-    Sent("DELETE", "/v1/user?id=a&id=b", None, 422, "query.id: is given twice"),
     Sent("DELETE", "/v1/user?id=a", None, 403, "another origin", {"origin": "http://attacker.example"}),
-    Sent("DELETE", "/v1/item?id=" + "x" * 257, None, 422, "at most 256 characters"),
     Sent("DELETE", "/v1/item?id=a", None, 403, "another origin", {"sec-fetch-site": "cross-site"}),
-    Sent("POST", "/v1/events", event(), 403, "another origin", {"origin": "http://attacker.example"}),
 ]
 PATHS = [
     Sent("GET", "/page/..%2f..%2fapp.py", None, 404, "there is nothing at this address"),
@@ -286,6 +225,10 @@ HEADERS = [
     Sent("PUT", "/v1/ratings", given(), 415, "", {"content-type": "multipart/form-data; boundary=application/json"}),
     Sent("PUT", "/v1/ratings", given(), 415, "", {"content-type": "application/jsonp"}),
     Sent("PUT", "/v1/ratings", given(), 415, "", {"content-type": ""}),
+    Sent("POST", "/v1/recommendations", '{"user": 1}', 200, "", {"content-type": "application/json; charset=utf-8"}),
+    Sent("GET", "/v1/model", None, 200, "", {"host": "LOCALHOST:99"}),
+    Sent("GET", "/v1/model", None, 200, "", {"host": "127.0.0.2:8000"}),
+    Sent("GET", "/v1/model", None, 200, "", {"host": "[::1]:8000"}),
     Sent("GET", "/v1/model", None, 421, "a name that is not its own", {"host": "attacker.example"}),
     Sent("GET", "/v1/model", None, 421, "", {"host": "localhost.attacker.example"}),
     Sent("GET", "/v1/model", None, 421, "", {"host": "attacker.example#localhost"}),
@@ -315,7 +258,7 @@ def in_short(sent: Sent) -> str:
 
 
 @pytest.mark.parametrize("sent", [*NUMBERS, *SHAPES, *BOUNDS, *CATALOGUE_AND_EVENTS, *PATHS, *HEADERS], ids=in_short)
-def test_what_each_gets(hostile: Server, sent: Sent) -> None:
+def test_what_each_gets(hostile: ServedHere, sent: Sent) -> None:
     body = json.dumps(sent.body) if isinstance(sent.body, dict) else sent.body
     headers = ({} if body is None else JSON) | (sent.headers or {})
     answer = hostile.client.request(sent.method, sent.path, content=body, headers=headers)
@@ -332,7 +275,7 @@ def test_what_each_gets(hostile: Server, sent: Sent) -> None:
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_a_text_stays_a_text(hostile: Server, kind: str) -> None:
+def test_a_text_stays_a_text(hostile: ServedHere, kind: str) -> None:
     """As the id of a user and of an item, and as a title: it comes back as it went in, as JSON and as nothing else."""
     wild = TEXTS[kind]
     described = {"id": wild, "title": wild, "features": {"year": 1999, "genres": wild}}
@@ -375,30 +318,21 @@ def test_a_text_stays_a_text(hostile: Server, kind: str) -> None:
     assert stored >= 1  # and the table is there
 
 
-def test_an_unknown_id_that_is_html_comes_back_as_json_only(hostile: Server) -> None:
-    answer = hostile.client.get("/v1/item", params={"id": SCRIPT + "!"})
-    assert SCRIPT in problem(answer, 404)
-    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+def test_long_bodies_and_many_requests_over_one_connection_are_no_long_head(hostile: ServedHere) -> None:
+    body, padding = b'{"user": "user 1"}', {"x-padding": "x" * 20_000}
+    for size in (140_000, 520_000, 990_000):
+        for _ in range(3):
+            answer = hostile.client.post("/v1/recommendations", content=body + b" " * (size - len(body)), headers=JSON)
+            assert answer.status_code == 200, answer.text
+    for _ in range(2 * LONGEST_HEAD // 20_000):
+        assert hostile.client.get("/health", headers=padding).status_code == 200
+        assert hostile.client.post("/v1/recommendations", json={"user": 1}, headers=padding).status_code == 200
 
 
-def test_head_is_get_without_a_body(hostile: Server) -> None:
-    answer = hostile.client.head("/")
-    assert (answer.status_code, answer.content) == (200, b"")
-    answer = hostile.client.head("/v1/model")
-    assert (answer.status_code, answer.content) == (200, b"")
-    assert hostile.client.head("/v1/model/reload").status_code == 405
-
-
-@pytest.mark.parametrize("size", range(140_000, 1_000_000, 95_000))
-def test_a_long_body_is_no_long_head(hostile: Server, size: int) -> None:
-    body = b'{"user": "user 1"}'
-    for _ in range(3):
-        answer = hostile.client.post("/v1/recommendations", content=body + b" " * (size - len(body)), headers=JSON)
-        assert answer.status_code == 200, answer.text
-
-
-def test_a_body_without_a_length_is_bounded(hostile: Server) -> None:
-    with httpx.Client(base_url=hostile.told["address"]) as client:
+def test_a_body_without_a_length_is_bounded(hostile: ServedHere) -> None:
+    with httpx.Client(base_url=hostile.told["address"], timeout=60) as client:
+        few = (chunk for chunk in [b'{"user": 1,', b' "n": 1}'])
+        assert client.post("/v1/recommendations", content=few, headers=JSON).status_code == 200
         problem(client.put("/v1/ratings", content=(b" " * 65536 for _ in range(30)), headers=JSON), 413)
 
 
@@ -436,7 +370,7 @@ RAW = {
 
 
 @pytest.mark.parametrize("kind", RAW)
-def test_bytes_that_no_client_sends(hostile: Server, kind: str) -> None:
+def test_bytes_that_no_client_sends(hostile: ServedHere, kind: str) -> None:
     """The connection is closed after the refusal: nothing behind it is read as a request."""
     data, statuses = RAW[kind]
     heard = speak(hostile, data)
@@ -445,13 +379,20 @@ def test_bytes_that_no_client_sends(hostile: Server, kind: str) -> None:
     assert b"Traceback" not in heard
 
 
-def test_requests_in_one_breath_are_answered_one_by_one(hostile: Server) -> None:
+def test_what_follows_the_last_chunk_is_bounded_and_no_header(hostile: ServedHere) -> None:
+    head = b"POST /v1/recommendations HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    body, ended = b'\r\n\r\nb\r\n{"user": 1}\r\n0\r\n', b"\r\n\r\n"
+    named, other = (
+        head + b"Host: " + host + b"\r\nConnection: close" + body for host in (b"localhost", b"other.example")
+    )
+    assert statuses_in(speak(hostile, named + b"X: y" + ended)) == [200]
+    assert statuses_in(speak(hostile, named + b"X: " + b"x" * (2 * LONGEST_HEAD))) == [431]
+    assert statuses_in(speak(hostile, other + b"Host: localhost" + ended)) == [421]
+
+
+def test_requests_in_one_breath_are_answered_one_by_one(hostile: ServedHere) -> None:
     heard = speak(hostile, GET + b"\r\n" + SMUGGLED + GET + b"Connection: close\r\n\r\n")
     assert statuses_in(heard) == [200, 404, 200]
-
-
-def test_a_body_that_does_not_come_is_not_waited_for(hostile: Server) -> None:
-    assert speak(hostile, PUT + b"Content-Length: 100\r\n\r\n{").startswith(b"HTTP/1.1 408 ")
 
 
 def statuses_in(heard: bytes) -> list[int]:
@@ -459,12 +400,12 @@ def statuses_in(heard: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", heard)]
 
 
-def connected(server: Server) -> socket.socket:
+def connected(server: ServedHere) -> socket.socket:
     address = urlsplit(server.told["address"])
     return socket.create_connection((str(address.hostname), int(address.port or 0)), 60)
 
 
-def speak(server: Server, data: bytes) -> bytes:
+def speak(server: ServedHere, data: bytes) -> bytes:
     """All that comes back until the server closes the connection."""
     heard = b""
     with connected(server) as connection:

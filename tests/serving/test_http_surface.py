@@ -16,7 +16,7 @@ from cofill.serving.api.keys import new_key
 from cofill.serving.api.problems import ProblemType
 from cofill.serving.ops.logs import REQUEST_ID
 from cofill.serving.settings import ServingSettings
-from tests.serving.running_server import Server, problem
+from tests.serving.running_server import Asked, Server, problem
 from tests.serving.test_guard import guarded
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -98,7 +98,7 @@ def test_what_a_method_is_refused_for_is_told(server: Server) -> None:
 # HEAD
 
 
-def test_head_wherever_get_is(untouched: Server) -> None:
+def test_head_wherever_get_is(untouched: Asked) -> None:
     queries = {"/v1/item": "?id=1", "/v1/ratings": "?user=1", "/v1/recommendations": "?user=1"}
     queries |= {"/v1/similar": "?item=1", "/v1/why": "?user=1&item=1"}
     paths = untouched.client.get("/openapi.json").json()["paths"]
@@ -112,6 +112,22 @@ def test_head_wherever_get_is(untouched: Server) -> None:
             assert head.headers["content-length"] == get.headers["content-length"], path
 
 
+def test_every_answer_has_the_headers_of_a_careful_server(untouched: Asked) -> None:
+    for path in ("/health", "/v1/model", "/nothing", "/metrics", "/openapi.json"):
+        headers = untouched.client.get(path).headers
+        assert headers["content-security-policy"] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert headers["permissions-policy"]
+        assert "server" not in headers
+        assert headers["cache-control"] == "no-store"
+
+
 # Pages of other origins
 
 PREFLIGHT = {"access-control-request-method": "PUT", "access-control-request-headers": "authorization,content-type"}
@@ -119,7 +135,7 @@ PREFLIGHT = {"access-control-request-method": "PUT", "access-control-request-hea
 
 def test_pages_of_allowed_origins_may_ask_and_write(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
-    key = {"authorization": f"Bearer {new_key(keys, 'shop', write=True)}"}
+    key = {"authorization": f"Bearer {new_key(keys, 'shop', 'write')}"}
     asks = [
         ("OPTIONS", "/v1/ratings", {"origin": SHOP, **PREFLIGHT}),
         ("PUT", "/v1/ratings", {"origin": SHOP, **key}),

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from cofill.serving.live.item_map import map_of
+from cofill.serving.api.catalogue import map_of
 from cofill.serving.live.served import ServedModel
 from tests.serving.conftest import ITEMS
-from tests.serving.running_server import Server, problem
+from tests.serving.running_server import Asked, Server, problem
 
 
 def test_the_search_finds_beginnings_of_words_the_most_rated_first(server: Server) -> None:
@@ -76,7 +76,7 @@ def test_descriptions_that_are_refused(server: Server) -> None:
     problem(server.client.get("/v1/item", params={"id": 5002}), 404)
 
 
-def test_starters_are_known_and_always_the_same(untouched: Server) -> None:
+def test_starters_are_known_and_always_the_same(untouched: Asked) -> None:
     first = untouched.client.get("/v1/starters").json()["items"]
     assert len({item["id"] for item in first}) == 12
     everything = untouched.client.get("/v1/items", params={"n": 100}).json()["items"]
@@ -84,7 +84,7 @@ def test_starters_are_known_and_always_the_same(untouched: Server) -> None:
     assert untouched.client.get("/v1/starters", params={"n": 5}).json()["items"] == first[:5]
 
 
-def test_the_map_is_drawn_when_the_model_is_trained(untouched: Server) -> None:
+def test_the_map_is_drawn_when_the_model_is_trained(untouched: Asked) -> None:
     answer = untouched.client.get("/v1/map")
     assert answer.status_code == 200, answer.text
     found = answer.json()
@@ -104,7 +104,7 @@ def test_a_model_without_a_map_has_an_empty_one(model: Path) -> None:
     assert map_of(served)["items"] == []
 
 
-def test_people_are_found_with_what_they_love(untouched: Server) -> None:
+def test_people_are_found_with_what_they_love(untouched: Asked) -> None:
     for user in untouched.client.get("/v1/users", params={"n": 100}).json()["users"]:
         theirs = untouched.ratings(user["id"])
         assert len(user["loves"]) == min(3, len(user["loves"]))

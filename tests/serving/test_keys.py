@@ -9,8 +9,7 @@ import pytest
 from cofill.cli import main
 from cofill.errors import SettingsError
 from cofill.serving.api.keys import KeyRing, new_key, read_keys, remove_key
-from tests.serving.conftest import Start
-from tests.serving.running_server import problem
+from tests.serving.running_server import ServedHere, problem
 
 
 def test_only_the_hash_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,20 +21,20 @@ def test_only_the_hash_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert file.stat().st_mode & 0o777 == 0o600
     assert main(["keys", "list", "--file", str(file), "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
-    assert (entry["name"], entry["write"], entry.keys()) == ("shop", True, {"name", "write", "created"})
+    assert (entry["name"], entry["right"], entry.keys()) == ("shop", "write", {"name", "right", "created"})
 
 
 def test_a_ring_follows_its_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
-    first = new_key(file, "first", write=True)
+    first = new_key(file, "first", "write")
     ring = KeyRing(file)
     found = ring.find(first)
     assert found is not None
-    assert (found.name, found.write) == ("first", True)
+    assert (found.name, found.right) == ("first", "write")
     assert ring.find(first + "x") is None
     assert ring.find("") is None
     assert ring.find("\udcff") is None
-    second = new_key(file, "second", write=False)
+    second = new_key(file, "second", "read")
     remove_key(file, "first")
     assert ring.find(first) is None
     assert ring.find(second) == read_keys(file)[0]
@@ -52,7 +51,7 @@ def test_keys_that_are_made_at_the_same_time_are_all_there(tmp_path: Path) -> No
     file = tmp_path / "new" / "keys.json"
     names = {f"key {number}" for number in range(30)}
     with ThreadPoolExecutor(10) as threads:
-        list(threads.map(lambda name: new_key(file, name, write=False), names))
+        list(threads.map(lambda name: new_key(file, name, "read"), names))
         assert {key.name for key in read_keys(file)} == names
         list(threads.map(lambda name: remove_key(file, name), sorted(names)[1:]))
     assert {key.name for key in read_keys(file)} == {"key 0"}
@@ -65,11 +64,11 @@ def test_files_and_names_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such file of keys"):
         remove_key(tmp_path / "never" / "keys.json", "me")
     assert list(tmp_path.iterdir()) == []
-    new_key(file, "me", write=True)
+    new_key(file, "me", "write")
     with pytest.raises(SettingsError, match="there is a key of the name 'me' already"):
-        new_key(file, "me", write=False)
+        new_key(file, "me", "read")
     with pytest.raises(SettingsError, match="1 to 100 characters"):
-        new_key(file, "", write=False)
+        new_key(file, "", "read")
     with pytest.raises(SettingsError, match="there is no key of the name 'you'; there are 'me'"):
         remove_key(file, "you")
     file.write_text('{"keys": [{"name": "x"}]}')
@@ -84,12 +83,10 @@ def test_other_addresses_need_keys(model: Path, capsys: pytest.CaptureFixture[st
         assert "`cofill keys new --file keys.json --write --name me`" in said
 
 
-def test_keys_open(model: Path, tmp_path: Path, start: Start) -> None:
+def test_keys_open(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "keys.json"
-    write, read = new_key(file, "writer", write=True), new_key(file, "reader", write=False)
-    server = start(model, "--host", "0.0.0.0", "--keys", str(file), "--burst", "30", "--requests-per-second", "1")
-    address = server.told["address"].replace("0.0.0.0", "127.0.0.1")
-    server.client.base_url = address
+    admin, write, read = (new_key(file, right, right) for right in ("admin", "write", "read"))
+    server = ServedHere(model, host="0.0.0.0", keys=file, burst=30, requests_per_second=0.01)
     get, put = server.client.get, server.client.put
     rating = {"user": 1, "ratings": [{"item": 1, "rating": 3}]}
 
@@ -108,21 +105,29 @@ def test_keys_open(model: Path, tmp_path: Path, start: Start) -> None:
             assert answer.headers["www-authenticate"] == 'Bearer realm="cofill"'
     assert get("/v1/model", headers=bearer(read)).status_code == 200
     assert server.client.post("/v1/recommendations", json={"user": 1}, headers=bearer(read)).status_code == 200
-    assert "the key 'reader' may read and not write" in problem(
-        put("/v1/ratings", json=rating, headers=bearer(read)), 403
-    )
+    refused = put("/v1/ratings", json=rating, headers=bearer(read))
+    assert "the key 'read' may read, and this needs one made with --write" in problem(refused, 403)
     problem(server.client.post("/v1/users", headers=bearer(read)), 403)
-    problem(server.client.post("/v1/model/reload", headers=bearer(read)), 403)
+    for method, path, status in (
+        ("DELETE", "/v1/user?id=99", 204),
+        ("DELETE", "/v1/item?id=99", 204),
+        ("POST", "/v1/model/reload", 200),
+        ("POST", "/v1/model/rollback", 409),
+    ):
+        refused = server.client.request(method, path, headers=bearer(write))
+        assert "the key 'write' may write, and this needs one made with --admin" in problem(refused, 403)
+        assert server.client.request(method, path, headers=bearer(admin)).status_code == status
     problem(server.client.delete("/v1/ratings?user=1&item=1", headers=bearer(read)), 403)
     assert put("/v1/ratings", json=rating, headers=bearer(write)).status_code == 200
     # Each key has its own bucket, and so has whoever comes without one.
     statuses = [get("/v1/users", headers=bearer(read)).status_code for _ in range(40)]
     assert statuses[0] == 200
     limited = get("/v1/users", headers=bearer(read))
-    assert "more than 1 requests a second" in problem(limited, 429)
+    assert "more than 0.01 requests a second" in problem(limited, 429)
     assert int(limited.headers["retry-after"]) >= 1
     assert get("/v1/users", headers=bearer(write)).status_code == 200
     assert 429 in [get("/v1/users", headers=bearer("wrong")).status_code for _ in range(40)]
-    remove_key(file, "writer")
+    remove_key(file, "write")
     assert get("/v1/users", headers=bearer(write)).status_code in (401, 429)
-    assert write not in server.errors()
+    server.stop()
+    assert write not in caplog.text

@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class Story:
         self.address = address
         self.over = threading.Event()
         self._changed = threading.Condition()
-        self._acknowledged = 0
+        self.acknowledged = 0
         self._ratings = 0
 
     def next_rating(self) -> float:
@@ -143,16 +143,16 @@ class Story:
             self._ratings += 1
             return 0.5 + self._ratings / 1024
 
-    def acknowledge(self) -> None:
+    def acknowledge(self, count: int = 1) -> None:
         with self._changed:
-            self._acknowledged += 1
+            self.acknowledged += count
             self._changed.notify_all()
 
-    def wait_until(self, acknowledged: int, writers: list[Writer]) -> None:
+    def wait_until(self, acknowledged: int, writers: Sequence[Any]) -> None:
         def enough() -> bool:
             for writer in writers:
                 assert writer.failure is None, writer.failure
-            return self._acknowledged >= acknowledged
+            return self.acknowledged >= acknowledged
 
         with self._changed:
             assert self._changed.wait_for(enough, 120), "nothing is acknowledged any more"
@@ -165,7 +165,7 @@ class Story:
     def wait_for_another(self, address: str) -> None:
         """Than the one where nobody listens."""
         with self._changed:
-            self._changed.wait_for(lambda: self.address != address.rstrip("/") or self.over.is_set(), 60)
+            self._changed.wait_for(lambda: self.address != address.rstrip("/") or self.over.is_set(), 120)
 
 
 def ratings_of(client: httpx.Client, user: int) -> dict[Pair, float]:

@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, text
 from cofill.cli import main
 from cofill.serving.live.store import url_of
 from tests.serving.conftest import ITEMS, USERS, Start
+from tests.serving.test_killed import Story
 
 WRITERS, BATCH = 4, 50
 WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "shown": 0.0}
@@ -34,7 +35,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 class Writer(threading.Thread):
     """Sends its batches one after the other, each until it is acknowledged."""
 
-    def __init__(self, number: int, batches: int, story: "Story") -> None:
+    def __init__(self, number: int, batches: int, story: Story) -> None:
         super().__init__(name=f"writer-{number}", daemon=True)
         draw = random.Random(number)
         self._story = story
@@ -79,38 +80,7 @@ class Writer(threading.Thread):
         return True
 
 
-class Story:
-    """Where the server is now, and how many events were acknowledged."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.acknowledged = 0
-        self._changed = threading.Condition()
-
-    def acknowledge(self, events: int) -> None:
-        with self._changed:
-            self.acknowledged += events
-            self._changed.notify_all()
-
-    def go_on_at(self, address: str) -> None:
-        with self._changed:
-            self.address = address
-            self._changed.notify_all()
-
-    def wait_for_another(self, address: str) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: self.address != address, 120)
-
-    def wait_until(self, acknowledged: int, writers: list[Writer]) -> None:
-        def enough() -> bool:
-            assert [writer.failure for writer in writers] == [None] * len(writers)
-            return self.acknowledged >= acknowledged
-
-        with self._changed:
-            assert self._changed.wait_for(enough, 120), "nothing is acknowledged any more"
-
-
-@pytest.mark.parametrize(("kills", "batches"), [(5, 5), pytest.param(50, 50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "batches"), [(2, 4), pytest.param(50, 50, marks=pytest.mark.slow)])
 def test_acknowledged_events_outlive_kills(
     kills: int, batches: int, model: Path, database: str, tmp_path: Path, start: Start
 ) -> None:

@@ -12,7 +12,12 @@ import httpx
 import pytest
 
 from cofill.cli import main
-from tests.serving.running_server import Server, problem
+from cofill.serving.live.model import LiveModel
+from cofill.serving.live.store import Store
+from cofill.serving.ops.logs import PlainLines
+from cofill.serving.settings import SHARED_FOLDER, ServingSettings
+from tests.serving.running_server import ServedHere, Server, problem
+from tests.serving.test_reloading import write_again
 from tests.waiting import wait_until
 
 SECRET = "somebody@example.org"
@@ -114,40 +119,41 @@ def test_a_full_disk_is_told_and_reads_go_on(logging_server: Server, small_disk:
 # A server that keeps nothing
 
 
-@pytest.fixture(scope="module")
-def read_only(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    model = shutil.copytree(trained, tmp_path_factory.mktemp("read-only") / "model")
-    running = Server(model, "--read-only", "--workers=2", "--access-log", "--log-addresses", "--requests-per-second=0")
-    yield running
-    assert running.stop() == 0, running.errors()
-    left = sorted(path.name for path in model.parent.iterdir() if path.suffix != ".log")
-    assert [name for name in left if "sqlite" in name] == []
-
-
-def test_nothing_can_be_written_and_everything_be_asked(read_only: Server) -> None:
+def test_nothing_can_be_written_and_everything_be_asked(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cofill.serving")
+    read_only = ServedHere(model, read_only=True, access_log=True, log_addresses=True)
     client = read_only.client
     assert client.get("/ready").status_code == 200
     assert read_only.recommended(7)
     assert read_only.ratings(7)
     about = client.get("/v1/model").json()
     assert (about["read_only"], about["ratings"]["live"]) == (True, 0)
-    writes = [("PUT", "/v1/ratings"), ("DELETE", "/v1/ratings"), ("POST", "/v1/users"), ("PUT", "/v1/item")]
+    writes = [("PUT", "/v1/ratings"), ("DELETE", "/v1/ratings"), ("DELETE", "/v1/user?id=1"), ("PUT", "/v1/item")]
     for method, path in writes:
         assert "this server keeps nothing (--read-only)" in problem(client.request(method, path), 403)
-    wait_until(lambda: "GET /v1/recommendations 200 " in read_only.errors())
-    assert "address=127.0.0.1" in read_only.errors()
+    read_only.stop()
+    lines = [PlainLines("%(message)s").format(record) for record in caplog.records]
+    assert any("GET /v1/recommendations 200 " in line and "address=127.0.0.1" in line for line in lines)
+    assert not [path for path in model.parent.iterdir() if "sqlite" in path.name]
 
 
-def test_all_workers_follow_a_reload_without_a_database(read_only: Server) -> None:
-    model = Path(read_only.told["model"])
-    card = json.loads((model / "model.json").read_text())
-    card["trained"] = "2020-02-02T02:02:02+00:00"
-    (model / "new.json").write_text(json.dumps(card))
-    (model / "new.json").replace(model / "model.json")
-    before = read_only.errors().count(f"serving {model}, version ")
-    assert read_only.client.post("/v1/model/reload").status_code == 200
-    wait_until(lambda: read_only.errors().count(f"serving {model}, version ") == before + 2)
-    assert read_only.client.get("/v1/model").json()["trained"] == "2020-02-02T02:02:02+00:00"
+def test_all_workers_follow_a_reload_without_a_database(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))  # as several processes of one server have it
+    settings = ServingSettings(model=model, read_only=True)
+    stores = [Store.of(settings) for _ in range(2)]
+    for store in stores:
+        store.open()
+    workers = [LiveModel(settings, store) for store in stores]
+    for worker in workers:
+        worker.start(lambda live, lag: None)
+    write_again(model)
+    card = workers[0].reload().card
+    wait_until(lambda: workers[1].served.card == card)
+    for worker, store in zip(workers, stores, strict=True):
+        worker.stop()
+        store.close()
 
 
 def test_either_a_database_or_none(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from cofill.serving.live.store import Store
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import live_model
 
-OPEN, LIMITED, READS, WRITES, OPERATES = Right
+OPEN, LIMITED, READS, WRITES, DELETES, OPERATES = Right
 RIGHTS = {
     ("GET", "/"): OPEN,
     ("GET", "/docs"): OPEN,
@@ -32,7 +32,7 @@ RIGHTS = {
     ("GET", "/page/tokens.css"): OPEN,
     ("GET", "/ready"): LIMITED,
     ("POST", "/v1/events"): WRITES,
-    ("DELETE", "/v1/item"): WRITES,
+    ("DELETE", "/v1/item"): DELETES,
     ("GET", "/v1/item"): READS,
     ("PUT", "/v1/item"): WRITES,
     ("GET", "/v1/items"): READS,
@@ -51,7 +51,7 @@ RIGHTS = {
     ("POST", "/v1/recommendations/batch"): READS,
     ("GET", "/v1/similar"): READS,
     ("GET", "/v1/starters"): READS,
-    ("DELETE", "/v1/user"): WRITES,
+    ("DELETE", "/v1/user"): DELETES,
     ("PUT", "/v1/user"): WRITES,
     ("GET", "/v1/users"): READS,
     ("POST", "/v1/users"): WRITES,

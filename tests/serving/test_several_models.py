@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,20 +15,13 @@ from cofill.models.recommender import Recommender
 from cofill.serving.live.kept import KeptModels
 from cofill.serving.live.model import chosen
 from cofill.serving.settings import ServingSettings
-from tests.serving.conftest import ITEMS, USERS, train
-from tests.serving.running_server import Server, problem
+from tests.serving.conftest import ITEMS, USERS
+from tests.serving.running_server import ServedTwice, problem
 from tests.waiting import wait_until
 
 
 def version(folder: Path) -> str:
     return str(json.loads((folder / "model.json").read_text())["sha256"])[:16]
-
-
-@pytest.fixture(scope="module")
-def other(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("other") / "trained"
-    train(world, folder, "--seed", "2")
-    return folder
 
 
 # Who gets which
@@ -85,6 +77,7 @@ def test_settings_of_one_and_of_several() -> None:
 def test_the_one_before_can_be_put_back(model: Path, other: Path) -> None:
     kept = KeptModels(model)
     first, second = version(model), version(other)
+    files = sorted(path.name for path in model.iterdir())
     kept.keep(first)
     assert kept.before(version(model)) is None
     Recommender.load(other).save(model)  # as a training does, which removes the files of the model before
@@ -95,13 +88,13 @@ def test_the_one_before_can_be_put_back(model: Path, other: Path) -> None:
     kept.put_back(first)
     assert version(model) == first
     Recommender.load(model)
-    assert not (model / next(other.glob("weights-*")).name).exists()
+    assert sorted(path.name for path in model.iterdir()) == files
     kept.keep(first)
     assert kept.before(version(model)) == second  # and forward again
     Recommender.load(kept.path(second))
 
 
-def test_only_the_last_two_are_kept(model: Path, other: Path, world: Path, tmp_path: Path) -> None:
+def test_only_the_last_two_are_kept(model: Path, other: Path, tmp_path: Path) -> None:
     kept = KeptModels(model)
     kept.keep(version(model))
     Recommender.load(other).save(model)
@@ -128,31 +121,28 @@ def test_where_nothing_can_be_kept_it_is_told(model: Path, caplog: pytest.LogCap
 
 
 @pytest.fixture(scope="module")
-def both(trained: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def both(trained: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedTwice]:
     place = tmp_path_factory.mktemp("both")
     a, b = shutil.copytree(trained, place / "a"), shutil.copytree(other, place / "b")
-    named = [f"--model=now={a}", f"--model=new={b}", "--split=70:30"]
-    running = Server(place / "both", *named, "--workers=2", "--requests-per-second=0")
+    running = ServedTwice(a, models={"now": a, "new": b}, split="70:30")
     yield running
-    assert running.stop() == 0, running.errors()
-    assert "Traceback" not in running.errors()
+    running.stop()
+    assert running.failures.traces == []
 
 
-def asked(server: Server, user: object, **more: Any) -> dict[str, Any]:
-    answer = httpx.get(  # over a connection of its own: either worker may answer
-        server.told["address"] + "/v1/recommendations", params={"user": str(user), **more}, timeout=60
-    )
+def asked(server: ServedTwice, user: object, **more: Any) -> dict[str, Any]:
+    answer = next(server.clients).get("/v1/recommendations", params={"user": str(user), **more})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-def test_people_keep_their_model_and_are_told_which(both: Server) -> None:
+def test_people_keep_their_model_and_are_told_which(both: ServedTwice) -> None:
     models = {one["name"]: one for one in both.client.get("/v1/model").json()["models"]}
     assert [(name, one["share"]) for name, one in models.items()] == [("now", 0.7), ("new", 0.3)]
-    for user in range(1, 21):
+    for user in range(1, 9):
         name = ("now", "new")[chosen(user, [0.7, 0.3])]
-        for _ in range(3):
+        for _ in range(2):
             found = asked(both, user)
             assert (found["model"], found["model_version"]) == (name, models[name]["version"])
         pair = {"pairs": [{"user": user, "item": 3}]}
@@ -167,7 +157,7 @@ def test_people_keep_their_model_and_are_told_which(both: Server) -> None:
     wait_until(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "now")
 
 
-def test_one_can_be_asked_for(both: Server) -> None:
+def test_one_can_be_asked_for(both: ServedTwice) -> None:
     for name in ("now", "new"):
         assert asked(both, 1, model=name)["model"] == name
         assert both.client.get("/v1/model", params={"model": name}).json()["name"] == name
@@ -180,7 +170,7 @@ def test_one_can_be_asked_for(both: Server) -> None:
     assert "there is no model 'old' here; there is now, new" in problem(wrong, 422)
 
 
-def test_both_follow_what_people_rate(both: Server) -> None:
+def test_both_follow_what_people_rate(both: ServedTwice) -> None:
     user = both.new_user()
     best = asked(both, user, model="new")["items"][0]["id"]
     both.rate(user, {best: 5.0})
@@ -190,8 +180,8 @@ def test_both_follow_what_people_rate(both: Server) -> None:
         assert best not in [one["id"] for one in found["items"]]
 
 
-def test_they_are_measured_apart(both: Server) -> None:
-    for name in ("now", "new"):
+def test_they_are_measured_apart(both: ServedTwice) -> None:
+    for name in ("now", "now", "new", "new"):  # each of both servers
         asked(both, 1, model=name)
     figures = both.client.get("/metrics").text
     for name, share in (("now", 0.7), ("new", 0.3)):
@@ -201,7 +191,7 @@ def test_they_are_measured_apart(both: Server) -> None:
         assert f'cofill_model_age_seconds{{model="{name}"}}' in figures
 
 
-def test_a_rollback_reaches_all_workers_and_can_be_taken_back(both: Server, trained: Path) -> None:
+def test_a_rollback_reaches_all_workers_and_can_be_taken_back(both: ServedTwice, trained: Path) -> None:
     folder = Path(both.told["model"]).parent / "b"
     old = version(folder)
     assert "there is no model before this one" in problem(

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from cofill.data.features import Features
 from cofill.data.vocabulary import Id
@@ -12,8 +14,10 @@ from cofill.models.recommender import Recommender
 from cofill.serving.live.events import Event, EventLog
 from cofill.serving.live.export import Description, _described
 from cofill.serving.live.served import ServedModel
-from cofill.serving.live.store import Store
+from cofill.serving.live.store import Counter, Store
 from tests.serving.conftest import asked, live_model
+from tests.serving.running_server import ServedHere, problem
+from tests.waiting import wait_until
 
 
 def test_withdrawals_of_numbers_and_of_texts_go_together(model: Path, store: Store) -> None:
@@ -84,6 +88,44 @@ def test_a_damaged_description_is_left_out(model: Path, store: Store) -> None:
     with store.tidying() as connection:
         connection.exec_driver_sql("UPDATE cofill_users SET features = '{'")
     assert live_model(model, store).served.known_user("visitor-7")
+
+
+def test_answers_go_on_for_a_while_without_the_database(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(store: Store) -> Counter:
+        raise OperationalError("select", {}, Exception("gone"))
+
+    def ask(path: str, **body: Any) -> httpx.Response:
+        return server.client.post(path, json=body) if body else server.client.get(path)
+
+    server = ServedHere(model)
+    live = server.application.live
+    pairs: dict[str, Any] = {"pairs": [{"user": 7, "item": 3}]}
+    asked_for: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/recommendations?user=7", {}),
+        ("/v1/recommendations", {"ratings": [{"item": 3, "rating": 5}]}),
+        ("/v1/predictions", pairs),
+        ("/v1/why?user=7&item=3", {}),
+        ("/v1/similar?item=3", {}),
+        ("/v1/item?id=3", {}),
+    ]
+    try:
+        before = [ask(path, **body).json() for path, body in asked_for]
+        assert not any("stale" in answer for answer in before)
+        with monkeypatch.context() as patched:
+            patched.setattr(Store, "counter", gone)
+            assert ask("/ready").status_code == 200  # a load balancer shall not drop a server that answers
+            assert [ask(path, **body).json() for path, body in asked_for] == [
+                answer | {"stale": True} for answer in before
+            ]
+            assert ask("/v1/model").json()["ratings"]["live"] is None
+            patched.setattr(live, "_stale_seconds", 0.0)
+            for path in ("/v1/recommendations?user=7", "/ready"):
+                assert "the database of live ratings does not answer" in problem(ask(path), 503)
+        wait_until(lambda: "stale" not in ask("/v1/recommendations?user=7").json())
+        server.rate(7, {before[0]["items"][0]["id"]: 5})
+        assert server.recommended(7)[0]["id"] != before[0]["items"][0]["id"]
+    finally:
+        server.stop()
 
 
 def test_a_database_that_goes_back_is_read_again(model: Path, store: Store, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
 
-from tests.serving.running_server import Server
+from tests.serving.running_server import Asked
 from tests.waiting import wait_until
 
 PAGE = Path(str(files("cofill.serving") / "page"))
@@ -19,7 +19,7 @@ QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in QUIET)]
 DESKTOP, PHONE = (1280, 800), (360, 740)
 
-PATIENCE = 60_000  # ms, on a busy machine
+PATIENCE = 180_000  # ms, on a busy machine
 expect.set_options(timeout=PATIENCE)
 
 Visit = Callable[..., Page]
@@ -72,7 +72,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+def visit(browser: Browser, server: Asked) -> Iterator[Visit]:
     """Opens the page as somebody whom the server has never seen; afterwards nothing may have gone wrong."""
     contexts = []
     witnesses: list[Witness] = []
@@ -80,7 +80,7 @@ def visit(browser: Browser, server: Server) -> Iterator[Visit]:
     def begin(
         path: str = "/",
         *,
-        of: Server = server,
+        of: Asked = server,
         size: tuple[int, int] = DESKTOP,
         ready: str = ".rows .row .title",
         forgive: str = "nothing",
@@ -112,7 +112,7 @@ def settled(page: Page) -> None:
     expect(page.locator(".recommended")).not_to_have_attribute("aria-busy", "true")
 
 
-def expect_stored(server: Server, user: object, *ratings: float) -> None:
+def expect_stored(server: Asked, user: object, *ratings: float) -> None:
     """The page shows a rating before the server has stored it."""
     wait_until(lambda: sorted(server.ratings(user).values()) == sorted(ratings), f"the ratings {ratings} of {user}")
 

@@ -125,7 +125,7 @@ def test_every_generation_has_its_shares() -> None:
     study = study_with(sampler)
     run(study, 20 + 3 * 18)
     trials = study.get_trials(deepcopy=False)
-    found = Counter(sampler.generation(trials, trial.number) for trial in trials)
+    found = Counter(sampler.generation(trials, trial) for trial in trials)
     assert found == {0: 20, 1: 18, 2: 18, 3: 18}
     scored = [(distance(trial.params), to_unit(trial.params, CUBE)) for trial in trials]
     population, before = scored[:20], 20
@@ -190,40 +190,43 @@ def test_a_retry_takes_the_place_of_the_trial_that_failed() -> None:
     assert [trial.params for trial in finished] == [trial.params for trial in whole.get_trials()]
 
 
-def test_several_workers_wait_for_nobody_and_forget_nobody() -> None:
-    """The best individual is slow: it competes one generation later."""
-    study = study_with(GeneticSampler(CUBE, seed=2))
+def test_several_workers_do_not_wait_and_forget_no_trial() -> None:
+    """The best individual is slow: it competes once it has finished."""
+    sampler = GeneticSampler(CUBE, seed=2)
+    study = study_with(sampler)
     running = [study.ask(CUBE) for _ in range(20)]
     slow = min(running, key=lambda trial: distance(trial.params))
     for trial in running:
         if trial is not slow:
             study.tell(trial, distance(trial.params))
+    before = [trial.number for trial in sampler.population(study, 0)]
     run(study, 18)
-    assert slow.number not in study.user_attrs["genetic:population:1"]
+    assert slow.number not in before
     study.tell(slow, -1.0)
-    run(study, 18)
-    ranked = study.user_attrs["genetic:population:2"]
+    ranked = [trial.number for trial in sampler.population(study, 1)]
     assert ranked[0] == slow.number
-    assert set(ranked[1:]) == set(study.user_attrs["genetic:population:1"][:2]) | set(range(20, 38))
+    assert set(ranked[1:]) == {before[0]} | set(range(20, 38))
 
 
 def test_many_workers_at_once_get_different_places() -> None:
-    study = study_with(GeneticSampler(CUBE, seed=2))
+    sampler = GeneticSampler(CUBE, seed=2)
+    study = study_with(sampler)
     running = [study.ask(CUBE) for _ in range(50)]
     assert len({tuple(trial.params.values()) for trial in running}) == 50
-    assert not [key for key in study.user_attrs if key.startswith("genetic:population")]  # nobody to descend from
+    assert not sampler.population(study, 0)  # there is none to descend from
 
 
 def test_one_that_was_stopped_early_ranks_behind() -> None:
-    study = study_with(GeneticSampler(CUBE, seed=2))
-    for number in range(21):
+    sampler = GeneticSampler(CUBE, seed=2)
+    study = study_with(sampler)
+    for number in range(20):
         trial = study.ask(CUBE)
         if number < 10:
             trial.report(0.0, 1)
             study.tell(trial, state=TrialState.PRUNED)
-        elif number < 20:
+        else:
             study.tell(trial, float(number))
-    assert study.user_attrs["genetic:population:1"][:10] == list(range(10, 20))
+    assert [trial.number for trial in sampler.population(study, 0)][:10] == list(range(10, 20))
 
 
 def test_categories_are_refused() -> None:

@@ -1,6 +1,5 @@
 """The goal ndcg: settings of the list scorer, scored by lists for a validation part."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from cofill import CFN, Interactions
-from cofill.config import CFNSettings, ListSettings, read_settings_file
+from cofill import Interactions
+from cofill.config import CFNSettings, ListSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
@@ -18,10 +17,11 @@ from cofill.data.splits import split
 from cofill.errors import DataError, SettingsError
 from cofill.evaluation.ranking import evaluate_ranking
 from cofill.models.bias_models import ListModel
-from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import Standing, run_trials, search
+from cofill.progress import Step
+from cofill.tuning.results import best_settings, best_trial, draw_search
+from cofill.tuning.search import run_trials, search
 from cofill.tuning.search_data import SearchData
-from cofill.tuning.study import GOALS, Plan, Sampler, make_sampler, open_study, storage_url
+from cofill.tuning.study import Plan, Sampler, make_sampler, open_study, storage_url
 
 MEMORY = "sqlite:///:memory:"
 DAY = 86_400
@@ -67,7 +67,7 @@ def plan_of(data: SearchData, sampler: Sampler = "genetic", by: Any = "random", 
 
 
 def genes_of(data: SearchData, **settings: Any) -> set[str]:
-    return set(plan_of(data, **settings).space())
+    return set(plan_of(data, **settings).space)
 
 
 def searched(data: SearchData, plan: Plan, trials: int) -> optuna.Study:
@@ -113,7 +113,7 @@ def test_the_defaults_come_first(data: SearchData, sampler: Sampler) -> None:
     study = searched(data, plan, 3)
     defaults = ListSettings()
     first, *others = (plan.values(trial.params) for trial in study.get_trials())
-    assert first == {name: getattr(defaults, name) for name in plan.space()}
+    assert first == {name: getattr(defaults, name) for name in plan.space}
     assert first["half_life"] == 0.0
     assert first not in others
     value = study.get_trials()[0].value
@@ -165,9 +165,9 @@ def test_a_half_life_is_found_where_tastes_have_changed() -> None:
 
 def test_a_half_life_can_be_off_in_any_trial(data: SearchData) -> None:
     plan = plan_of(data)
-    sampler = make_sampler("random", plan.space(), 0)
+    sampler = make_sampler("random", plan.space, 0)
     study = optuna.create_study(sampler=sampler)
-    drawn = [plan.values(study.ask(plan.space()).params)["half_life"] for _ in range(200)]
+    drawn = [plan.values(study.ask(plan.space).params)["half_life"] for _ in range(200)]
     assert 0.05 < np.mean(np.equal(drawn, 0)) < 0.25
     assert min(value for value in drawn if value) >= 7
     assert max(drawn) < 3650
@@ -187,13 +187,12 @@ def test_resumed_it_is_the_search_that_never_stopped(data: SearchData, tmp_path:
 
 def test_in_processes_of_their_own(data: SearchData, tmp_path: Path) -> None:
     plan = plan_of(data)
-    seen: list[Standing] = []
+    seen: list[Step] = []
     url = storage_url(tmp_path)
-    study = search(data, plan, url=url, name="s", trials=2, workers=1, watch=seen.append)
+    study = search(data, plan, url=url, name="s", trials=2, workers=1, progress=seen.append)
     here = searched(data, plan, 2)
     assert [trial.value for trial in study.get_trials()] == pytest.approx([trial.value for trial in here.get_trials()])
-    assert seen[-1].goal == GOALS["ndcg"]
-    assert seen[-1].best == max(trial.value or 0.0 for trial in study.get_trials())
+    assert seen[-1].text == f"2 of 2 trials  best validation NDCG@10 {study.best_value:.4f}"
 
 
 def test_goals_do_not_mix(ratings: Ratings, data: SearchData, tmp_path: Path) -> None:
@@ -216,48 +215,16 @@ def test_goals_do_not_mix(ratings: Ratings, data: SearchData, tmp_path: Path) ->
 
 def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:
     with pytest.raises(SettingsError, match="set validation above 0"):
-        data.check_for_lists(CFNSettings(validation=0.0), "random")
+        data.check(CFNSettings(validation=0.0), "random")
     with pytest.raises(DataError, match=r"4 ratings are too few to hold out a share of 0.1"):
-        SearchData.of(ratings.select(np.arange(4))).check_for_lists(CFNSettings(), "random")
+        SearchData.of(ratings.select(np.arange(4))).check(CFNSettings(), "random")
     with pytest.raises(DataError, match=r"half_life needs to know when .* these interactions have no times"):
-        SearchData.of(interactions()).check_for_lists(CFNSettings(half_life=3), "random")
+        SearchData.of(interactions()).check(CFNSettings(half_life=3), "random")
     bad = Ratings.read([(user, item, 1 + (user + item) % 2) for user in range(5) for item in range(5)], scale=(1, 5))
     with pytest.raises(DataError, match=r"none of the 3 validation ratings is at least 4, so there is nothing"):
-        SearchData.of(bad).check_for_lists(CFNSettings(), "random")
+        SearchData.of(bad).check(CFNSettings(), "random")
     with pytest.raises(DataError, match="have no times to split by"):
-        SearchData.of(interactions()).check_for_lists(CFNSettings(), "time")
-
-
-@pytest.mark.parametrize("kind", ["ratings", "interactions"])
-def test_what_is_left_behind(ratings: Ratings, kind: str, tmp_path: Path) -> None:
-    """Settings for lists alone, and, of ratings, for the network with its lists too."""
-    data = SearchData.of(ratings if kind == "ratings" else interactions())
-    plan = plan_of(data, validation=0.2, list_rank=25)
-    study = searched(data, plan, 3)
-    best = best_trial(study)
-    assert best.value == max(trial.value or 0.0 for trial in study.get_trials())
-    write_best(tmp_path / "best.toml", best, plan, [])
-    found = read_settings_file(tmp_path / "best.toml")
-    assert found == {"seed": 0, "list_rank": 25, **plan.values(best.params)}
-    ListModel(ListSettings.of(found))
-    CFN(CFNSettings.of(found))
-    told = [describe(trial, plan) for trial in study.get_trials()]
-    json.dumps(told, allow_nan=False)
-    assert told[0]["validation_ndcg@10"] == study.get_trials()[0].value
-    assert not {"validation_rmse", "epochs_run"} & told[0].keys()
-    draw_search(tmp_path / "search.svg", study, "a title")
-    picture = (tmp_path / "search.svg").read_text()
-    assert "validation NDCG@10 (higher is better)" in picture
-    assert ">best so far<" in picture
-
-
-def test_settings_of_the_network_are_kept_for_the_network(data: SearchData) -> None:
-    """So that the best of both goals can be had in one file."""
-    plan = plan_of(data, epochs=7, validation=0.2)
-    (trial,) = searched(data, plan, 1).get_trials()
-    found = best_settings(trial, plan)
-    assert (found["epochs"], found["validation"]) == (7, 0.2)
-    CFNSettings.of(found)
+        SearchData.of(interactions()).check(CFNSettings(), "time")
 
 
 def test_the_best_so_far_goes_up(data: SearchData, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -266,7 +233,7 @@ def test_the_best_so_far_goes_up(data: SearchData, monkeypatch: pytest.MonkeyPat
     plan = plan_of(data)
     study = open_study(MEMORY, "s", plan)
     for value in (0.2, 0.1, 0.4, 0.3):
-        study.tell(study.ask(plan.space()), value)
+        study.tell(study.ask(plan.space), value)
     draw_search(tmp_path / "x.svg", study, "a title")
     (best,) = (line for line in charts[0].lines if line.label == "best so far")
     assert best.y == (0.2, 0.2, 0.4, 0.4, 0.4)

@@ -3,7 +3,6 @@
 import json
 import signal
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,13 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import _standing, run_trials, search
+from cofill.tuning.search import _finished, run_trials
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.study import (
     Plan,
     Sampler,
     make_pruner,
     open_study,
-    shown_url,
     storage_explained,
     storage_url,
 )
@@ -72,7 +70,7 @@ def test_side_features_take_part(ratings: Ratings) -> None:
     features = Features.read((ids, np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)))
     data = SearchData.of(ratings, items=features)
     plan = plan_of(data)
-    assert "cold_ratio" in plan.space()
+    assert "cold_ratio" in plan.space
     study = open_study(MEMORY, "s", plan)
     run_trials(study, plan, data, 1)
     (trial,) = study.get_trials()
@@ -101,7 +99,7 @@ def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, 
     event.listen(engine, "after_cursor_execute", press)
     try:
         with pytest.raises(KeyboardInterrupt) as stopped:  # whose frames keep all that they had
-            _standing(study, 2, plan.goal)
+            _finished(study)
     finally:
         event.remove(engine, "after_cursor_execute", press)
     (file,) = tmp_path.glob("*.db")
@@ -198,14 +196,12 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
 
 
 @pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "mysql://h:1/x"])
-def test_a_storage_that_cannot_be_used(data: SearchData, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_a_storage_that_cannot_be_used(data: SearchData, url: str) -> None:
     with pytest.raises(CofillError, match=r"^no study can be kept at that address \(.+\); check storage=\.\.\.$"):
         open_study(url, "s", plan_of(data))
 
 
-def test_a_server_out_of_reach(data: SearchData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_a_server_out_of_reach(data: SearchData) -> None:
     with pytest.raises(CofillError, match=r"^postgresql://127.0.0.1:9/x: the study there cannot be read or written "):
         open_study("postgresql://127.0.0.1:9/x", "s", plan_of(data))
 
@@ -226,8 +222,7 @@ def test_a_study_is_in_its_folder_whatever_that_is_called(data: SearchData, tmp_
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_a_database_that_is_none(data: SearchData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+def test_a_database_that_is_none(data: SearchData, tmp_path: Path) -> None:
     (tmp_path / "study.db").write_text("something else entirely " * 50)
     with pytest.raises(CofillError) as refused:
         open_study(storage_url(tmp_path), "s", plan_of(data))
@@ -259,28 +254,10 @@ def test_what_no_trial_can_run_with_is_told(data: SearchData) -> None:
         run_trials(open_study(MEMORY, "s", plan), plan, data, 1)
 
 
-def test_a_database_that_breaks_while_workers_use_it(data: SearchData, tmp_path: Path) -> None:
-    """The worker's own words reach whoever started the search."""
-    url = storage_url(tmp_path)
-
-    def break_it(standing: object) -> None:
-        if (tmp_path / "study.db").is_file():
-            (tmp_path / "study.db").rename(tmp_path / "kept.db")
-            (tmp_path / "study.db").mkdir()
-
-    with pytest.raises(CofillError) as failed:
-        search(data, plan_of(data), url=url, name="s", trials=2, workers=1, watch=break_it)
-    assert str(failed.value) == unusable(url, "unable to open database file")
-
-
 def test_the_password_of_a_database_that_fails_is_not_told() -> None:
     with pytest.raises(CofillError) as failed, storage_explained("postgresql://me:secret@host/db"):
         raise StorageInternalError("a guess") from OperationalError("SELECT 1", {}, Exception("no route\nto host"))
     assert str(failed.value) == unusable("postgresql://me:***@host/db", "no route to host")
-
-
-def test_passwords_are_not_shown() -> None:
-    assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
 
 
 def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:

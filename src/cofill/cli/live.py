@@ -70,8 +70,12 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     new = actions.add_parser("new", help="make a key; it is printed once, and only its hash is kept")
     rights = new.add_mutually_exclusive_group(required=True)
-    rights.add_argument("--write", action="store_true", help="a key that may read and write")
-    rights.add_argument("--read", action="store_true", help="a key that may only read")
+    for right, may in (
+        ("read", "only read"),
+        ("write", "read and write: what a storefront needs"),
+        ("admin", "also delete users and items, reload and roll back"),
+    ):
+        rights.add_argument(f"--{right}", dest="right", action="store_const", const=right, help=f"a key that may {may}")
     new.add_argument("--name", required=True, metavar="NAME", help="name of the key; rate limits and removal use it")
     listing = actions.add_parser("list", help="the keys of a file: names and rights")
     remove = actions.add_parser("remove", help="remove a key; a running server refuses it at once")
@@ -88,9 +92,9 @@ def run_keys(options: argparse.Namespace) -> int:
     from cofill.serving.api.keys import new_key, read_keys, remove_key
 
     if options.action == "new":
-        key = new_key(options.file, options.name, write=options.write)
+        key = new_key(options.file, options.name, options.right)
         if options.json:
-            print_json({"name": options.name, "write": options.write, "key": key})
+            print_json({"name": options.name, "right": options.right, "key": key})
         else:
             sys.stdout.write(f"{key}\n")
         if not options.quiet:
@@ -98,9 +102,9 @@ def run_keys(options: argparse.Namespace) -> int:
     elif options.action == "list":
         keys = read_keys(options.file)
         if options.json:
-            print_json([key.model_dump(include={"name", "write", "created"}) for key in keys])
+            print_json([key.model_dump(include={"name", "right", "created"}) for key in keys])
         else:
-            rows = [(key.name, "read, write" if key.write else "read", key.created) for key in keys]
+            rows = [(key.name, key.right, key.created) for key in keys]
             print_table(f"Keys of {options.file}", ("name", "may", "made"), rows)
     else:
         remove_key(options.file, options.name)

@@ -21,9 +21,11 @@ _METAVARS = {
     "body_bytes": "BYTES",
     "requests_per_second": "N",
     "drain_seconds": "SECONDS",
+    "stale_seconds": "SECONDS",
     "event_weight": "KIND=WEIGHT",
     "keep_shown_days": "DAYS",
     "keep_events_days": "DAYS",
+    "forget_events_days": "DAYS",
 }
 _DATABASE = "COFILL_DATABASE"
 COMMON = (

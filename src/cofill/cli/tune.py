@@ -11,7 +11,7 @@ from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_t
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import CofillError, SettingsError
-from cofill.progress import duration
+from cofill.progress import duration, shown
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.tuning.search import search, search_progress
+    from cofill.tuning.search import search
     from cofill.tuning.study import open_study, storage_explained, storage_url
     from cofill.workers import orderly_termination
 
@@ -98,17 +98,17 @@ def run(options: argparse.Namespace) -> int:
     url = options.storage or storage_url(options.out)
     study = open_study(url, options.study, plan)
     if not options.quiet:
-        genes = ", ".join(gene.setting for gene in plan.genes)
+        genes = ", ".join(plan.space)
         aim = f", scored by {plan.goal.label}" if goal == "ndcg" else ""
         note(f"{len(ratings):,} {ratings.plural}; searching {genes}{aim}")
     started = time.perf_counter()
     with storage_explained(url):
         stopped = note_if_stopped("the same command goes on where this search stopped")
         try:
-            with stopped, search_progress(options.quiet) as watch, orderly_termination():
+            with stopped, shown(options.quiet) as progress, orderly_termination():
                 search(
                     data, plan, url=url, name=options.study,
-                    trials=options.trials, workers=options.workers, watch=watch, ray=options.ray,
+                    trials=options.trials, workers=options.workers, progress=progress, ray=options.ray,
                 )  # fmt: skip
         finally:
             _write(study, plan, options, url)
@@ -140,7 +140,7 @@ def _planned(
     data = SearchData.of(ratings, side.items, side.users)
     by: ValidationBy = options.validation_by or "random"
     if goal == "ndcg":
-        data.check_for_lists(settings, by)
+        data.check(settings, by)
     elif settings.orientation == "both":
         raise SettingsError("a search is for one network at a time; use --orientation item, then user")
     else:

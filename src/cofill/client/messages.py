@@ -20,6 +20,7 @@ _ITEM_ID = "the id of an item"
 _TITLE = "the title; null if there is none"
 _ATTRIBUTES = "what is known of the item, by column"
 _VERSION = "the version of the model that answered"
+_STALE = "true: the database does not answer, so what is new in it is not taken into account; else left out"
 _RATINGS = "how many ratings there are"
 _MEAN = "the mean of its ratings; null if there are none"
 _USERS = "how many users it knows"
@@ -32,6 +33,13 @@ _MODEL_NAME = "the name of the model"
 
 class Reply(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class FromModel(Reply):
+    """What a model answered."""
+
+    model_version: str = Field(description=_VERSION)
+    stale: bool | None = Field(default=None, description=_STALE)
 
 
 # Lists
@@ -69,6 +77,7 @@ class Why(Reply):
     high: float | None = Field(default=None, description=HIGH)
     model: str | None = Field(default=None, description=ANSWERED)
     model_version: str | None = Field(default=None, description="its version")
+    stale: bool | None = Field(default=None, description=_STALE)
 
 
 class RecommendedItem(Reply):
@@ -82,7 +91,7 @@ class RecommendedItem(Reply):
     why: Why | None = Field(default=None, description="why it is in the list, if that was asked for")
 
 
-class Recommended(Reply):
+class Recommended(FromModel):
     """A list, best first."""
 
     items: list[RecommendedItem] = Field(description="best first")
@@ -92,14 +101,13 @@ class Recommended(Reply):
         description="ids of the user, of `among` and of `exclude` that are not known; left out if there are none",
     )
     model: str = Field(description=ANSWERED)
-    model_version: str = Field(description=_VERSION)
 
 
 class RecommendedBatch(Reply):
     answers: list[Recommended] = Field(description="one for each request, in their order")
 
 
-class Predicted(Reply):
+class Predicted(FromModel):
     """In the order of the pairs."""
 
     ratings: list[float] = Field(description="in the order of the pairs")
@@ -110,7 +118,6 @@ class Predicted(Reply):
         description="ids that are not known: the biases are predicted of them; else left out",
     )
     model: str = Field(description=ANSWERED)
-    model_version: str = Field(description=_VERSION)
 
 
 # Items
@@ -123,12 +130,11 @@ class SimilarItem(Reply):
     attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
 
 
-class SimilarItems(Reply):
+class SimilarItems(FromModel):
     """The most similar first."""
 
     items: list[SimilarItem] = Field(description="the most similar first")
     unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
-    model_version: str = Field(description=_VERSION)
 
 
 class FoundItem(Reply):
@@ -138,9 +144,8 @@ class FoundItem(Reply):
     attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
 
 
-class FoundItems(Reply):
+class FoundItems(FromModel):
     items: list[FoundItem] = Field(description="the items")
-    model_version: str = Field(description=_VERSION)
 
 
 class Share(Reply):
@@ -154,14 +159,13 @@ class ItemRatings(Reply):
     distribution: list[Share] = Field(description="how many ratings there are of each kind")
 
 
-class Item(Reply):
+class Item(FromModel):
     id: Id = Field(description=_OWN_ID)
     title: str | None = Field(description=_TITLE)
     available: bool = Field(description="whether it may be in lists")
     attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
     ratings: ItemRatings = Field(description="how it was rated")
     similar: list[SimilarItem] = Field(description="items that are like it, the most similar first")
-    model_version: str = Field(description=_VERSION)
 
 
 class ListedItem(Reply):
@@ -172,12 +176,11 @@ class ListedItem(Reply):
     attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
 
 
-class ListedItems(Reply):
+class ListedItems(FromModel):
     """A page of the catalogue; `next` is the cursor of the one after it, None after the last."""
 
     items: list[ListedItem] = Field(description="the items")
     next: str | None = Field(description=_NEXT)
-    model_version: str = Field(description=_VERSION)
 
 
 class MapItem(Reply):
@@ -189,10 +192,9 @@ class MapItem(Reply):
     group: str | None = Field(description="what it is by the column of the groups; null if that is not known")
 
 
-class Map(Reply):
+class Map(FromModel):
     items: list[MapItem] = Field(description="the items")
     group_column: str | None = Field(description="the column that items are grouped by; null if there is none")
-    model_version: str = Field(description=_VERSION)
 
 
 # People
@@ -262,7 +264,7 @@ class ScaleMessage(Reply):
 
 class ModelRatings(Reply):
     trained: int = Field(description="how many the model was trained on")
-    live: int = Field(description="how many were given live")
+    live: int | None = Field(description="how many were given live; null while the database does not answer")
 
 
 class FilterColumn(Reply):

@@ -45,12 +45,9 @@ def read_wide(source: object, options: ReadOptions) -> Table:
     else in the first; but if that counts the ratings in its row, it is left out and the rows are numbered from 1.
     """
     unknown = options.unknown
-    for role, said in options.columns.items():
-        if role != "user" and said is not None:
-            raise DataError(
-                f"a wide table has no column for the {role}",
-                f"leave out {role}=..., or wide=True",
-            )
+    said = next((role for role, column in options.columns.items() if role != "user" and column is not None), None)
+    if said is not None:
+        raise DataError(f"a wide table has no column for the {said}", f"leave out {said}=..., or wide=True")
     table = read_table(source, WideColumns(), options)
     user_at = _user_position(table, options.user)
     item_at = [at for at in range(len(table.names)) if at != user_at]
@@ -62,23 +59,21 @@ def read_wide(source: object, options: ReadOptions) -> Table:
         rated = known.copy()
         rated[:, 0] &= user_at is not None  # else the first may hold users
         _refuse_unsaid(values[rated], table)
-    if user_at is None and _counts_the_others(values[:, 0], known[:, 1:]):
+    counts = known.shape[1] > 1 and bool((values[:, 0] == known[:, 1:].sum(axis=1)).all())
+    if user_at is None and (counts or options.user != ""):
         item_at, values, known = item_at[1:], values[:, 1:], known[:, 1:]
-    elif user_at is None and options.user != "":
-        user_at, item_at, values, known = 0, item_at[1:], values[:, 1:], known[:, 1:]
-        _refuse_repeated_users(table)
+        if not counts:
+            user_at = 0
+            _refuse_repeated_users(table)
     if not known.any():
         raise DataError("there is no rating in it", "check which number stands for unknown", where=table.origin.name)
     rows, columns = np.nonzero(known)
     users = pl.Series(np.arange(1, table.height + 1)) if user_at is None else table.series(table.names[user_at])
     items = [table.names[at] if table.headed else str(number) for number, at in enumerate(item_at, 1)]
-    found = {
-        "user": users.gather(rows),
-        "item": pl.Series(items).gather(columns),
-        "rating": pl.Series(values[rows, columns]),
-    }
+    parts = users.gather(rows), pl.Series(items).gather(columns), pl.Series(values[rows, columns])
+    found = dict(zip(("user", "item", "rating"), parts, strict=True))
     lines = np.array([table.origin.line(row) for row in range(table.height)], np.int64)[rows]
-    labels = {"user": "the user", "item": "the item", "rating": "the rating"}
+    labels = {role: f"the {role}" for role in found}
     return replace(table, found=found, text=True, origin=replace(table.origin, lines=lines, labels=labels))
 
 
@@ -101,8 +96,7 @@ def _numbers(table: Table, at: int) -> npt.NDArray[np.float32]:
     if column.dtype == pl.String:
         column = cells.with_points(column).str.strip_chars()
     numbers = column.cast(pl.Float32, strict=False)
-    empty = column.is_null() if column.dtype != pl.String else (column.is_null() | (column == ""))
-    bad = numbers.is_null() & ~empty
+    bad = numbers.is_null() & column.is_not_null() & (column.cast(pl.String) != "")
     if bad.any() and at:
         row = int(bad.arg_max() or 0)
         found = f"found {quoted(column[row])} where a rating belongs"
@@ -110,28 +104,21 @@ def _numbers(table: Table, at: int) -> npt.NDArray[np.float32]:
     return np.asarray(numbers.fill_null(float("nan")).to_numpy(), np.float32)
 
 
-def _counts_the_others(first: npt.NDArray[np.float32], known: npt.NDArray[np.bool_]) -> bool:
-    return bool(known.shape[1]) and bool((first == known.sum(axis=1)).all())
-
-
 def _refuse_repeated_users(table: Table) -> None:
     users = table.series(table.names[0])
-    repeated = users.is_duplicated()
-    if repeated.any():
-        row = int(repeated.arg_max() or 0)
+    row = users.is_duplicated().arg_max() or 0
+    if users.is_duplicated().any():
+        found = f"found {quoted(users[row])} in several rows, so that it is no user's id"
+        remedy = "say where the users are with user=..., or pass user='' to number the rows"
         unskippable = replace(table, origin=replace(table.origin, skippable=False))  # no line of them is the bad one
-        raise unskippable.error(
-            *(row, table.names[0], f"found {quoted(users[row])} in several rows, so that it is no user's id"),
-            "say where the users are with user=..., or pass user='' to number the rows",
-        )
+        raise unskippable.error(row, table.names[0], found, remedy)
 
 
 def _refuse_unsaid(values: npt.NDArray[np.float32], table: Table) -> None:
     """DataError if a number seems to mean unknown and the caller has not said so."""
     unknown = stands_for_unknown(values.tolist())
-    if unknown is not None and np.count_nonzero(values == unknown) > SHOWN_SHARE * len(values):
-        raise DataError(
-            f"{unknown} is in {np.count_nonzero(values == unknown)} of {len(values)} cells, far from all other ratings",
-            f"pass unknown={unknown!r} if it stands for unknown, or empty those cells",
-            where=table.origin.name,
-        )
+    count = int(np.count_nonzero(values == unknown)) if unknown is not None else 0
+    if count > SHOWN_SHARE * len(values):
+        found = f"{unknown} is in {count} of {len(values)} cells, far from all other ratings"
+        remedy = f"pass unknown={unknown!r} if it stands for unknown, or empty those cells"
+        raise DataError(found, remedy, where=table.origin.name)

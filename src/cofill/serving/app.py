@@ -41,9 +41,8 @@ class Application:
         self.store = Store.of(settings)
         self.store.open()
         self.live = LiveModel(settings, self.store)
-        self.events = EventLog(
-            self.store, settings.event_weight, Retention(settings.keep_shown_days, settings.keep_events_days)
-        )
+        keep = Retention(settings.keep_shown_days, settings.keep_events_days, settings.forget_events_days)
+        self.events = EventLog(self.store, settings.event_weight, keep)
         add_routes(self.api, self.live, self.events, metrics, settings)
         self.api.openapi = lambda: self._document  # type: ignore[method-assign]
 

@@ -6,6 +6,7 @@ import select
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
+from itertools import count
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,6 +17,7 @@ from cofill.serving.ops.logs import new_request_id
 LONGEST_HEAD = 128 * 1024
 _MOST_CONNECTIONS = 4096
 _SECONDS_FOR_A_FIRST_REQUEST = 1.0  # on a connection that was made just before the server stops
+_turns = count()
 _OTHER_FILES = 100  # that a process has open: the database, above all
 
 
@@ -35,6 +37,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._ended = 0  # heads, parts of bodies, and whole requests
         self._head = 0  # bytes of a head that has not, or of what stands between or behind the parts of a body
         self._patience: asyncio.TimerHandle | None = None  # while a head is waited for
+        self._turn = 0  # since when, in the order of all: the loop's clock stands still while many come at once
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -98,6 +101,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _wait_for_head(self, seconds: float | None = None, then: Callable[[], None] | None = None) -> None:
         self._wait_no_longer()
+        self._turn = next(_turns)
         patience = self.timeout_keep_alive if seconds is None else seconds
         self._patience = self.loop.call_later(patience, then or self.timeout_keep_alive_handler)
 
@@ -108,12 +112,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Close the connection that has been idle for the longest, which may be this one."""
-        silent = {
-            one: one._patience.when()
-            for one in self.connections
-            if isinstance(one, BoundedHttp) and one._patience is not None
-        }
-        longest = min(silent, key=silent.__getitem__)
+        silent = [one for one in self.connections if isinstance(one, BoundedHttp) and one._patience is not None]
+        longest = min(silent, key=lambda one: one._turn)
         longest._wait_no_longer()  # it is not chosen again
         longest.timeout_keep_alive_handler()
 

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from types import FrameType
@@ -84,7 +84,7 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
     set_up_logging(settings)
     # Scoring waits for memory, not for arithmetic: with two threads of BLAS a request took 4.6 ms instead of 2.7.
     threadpool_limits(1, "blas")
-    with _deaf_to_hangups():
+    with _handling({signal.SIGHUP: signal.SIG_IGN}):  # which would end the process before it can reload
         application = Application(settings)
     config = uvicorn.Config(
         application.asgi,
@@ -110,13 +110,14 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
 
 
 @contextmanager
-def _deaf_to_hangups() -> Iterator[None]:
-    """Ignore SIGHUP while the model is being read: the default action would end the process."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def _handling(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """Handle these signals so; afterwards as before."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Terminal:
@@ -154,13 +155,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in self._stop_signals}
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._reload)
-        try:
+        with _handling({**dict.fromkeys(self._stop_signals, self.handle_exit), signal.SIGHUP: self._reload}):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         first = self._stop_at == math.inf
@@ -220,7 +216,9 @@ def _summary(application: Application) -> dict[str, Any]:
 def serve_by_workers(settings: ServingSettings, listening: socket.socket, ready: Ready) -> None:
     """Serve by `settings.workers` processes until this one is told to stop."""
     set_up_logging(settings)
-    with tempfile.TemporaryDirectory(prefix="cofill-figures-") as figures, _told_to_stop() as told:
+    told = _Told()
+    hearing = _handling(dict.fromkeys((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), told.hear))
+    with tempfile.TemporaryDirectory(prefix="cofill-figures-") as figures, hearing:
         crew = _Crew(settings, listening, figures, told)
         try:
             crew.start(ready)
@@ -254,18 +252,6 @@ class _Told:
         if number == signal.SIGINT or self.to_stop.is_set():
             self.to_hurry.set()
         self.to_stop.set()
-
-
-@contextmanager
-def _told_to_stop() -> Iterator[_Told]:
-    told = _Told()
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = {number: signal.signal(number, told.hear) for number in numbers}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Crew:

@@ -25,7 +25,7 @@ KIND = r"[A-Za-z0-9_.:-]{1,64}"
 SHOWN = "shown"
 """The kind of the events that say what somebody was shown: they count for nothing, and are kept for a while."""
 GREATEST_WEIGHT = 1_000_000
-KEEP_SHOWN_DAYS, KEEP_EVENTS_DAYS = 30.0, 90.0
+KEEP_SHOWN_DAYS, KEEP_EVENTS_DAYS, FORGET_EVENTS_DAYS = 30.0, 90.0, 730.0
 """For how many days rows of events are kept, unless the settings say otherwise."""
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable of the environment that names the folder that the processes of a server share."""
@@ -101,6 +101,12 @@ class ServingSettings(PageSettings, LimitSettings):
     database: str | None = Field(
         default=None, description="where live ratings are kept: a database URL; by default a SQLite file beside MODEL"
     )
+    stale_seconds: float = Field(
+        default=300.0,
+        ge=0,
+        le=86_400,
+        description="how long lists and predictions go on while the database does not answer; they say so (`stale`)",
+    )
     read_only: bool = Field(
         default=False, description="keep no live ratings and make no database: what would write is refused"
     )
@@ -122,6 +128,12 @@ class ServingSettings(PageSettings, LimitSettings):
         gt=0,
         le=3650,
         description="for how long the id of an event is known; then the events of a user and an item are added up",
+    )
+    forget_events_days: float = Field(
+        default=FORGET_EVENTS_DAYS,
+        gt=0,
+        le=36_500,
+        description="after how long without another event those of a user and an item are deleted",
     )
     allow_origin: tuple[Annotated[str, AfterValidator(_checked_origin)], ...] = Field(
         default=(),

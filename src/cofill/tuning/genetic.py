@@ -1,5 +1,6 @@
 """The genetic algorithm of the paper's appendix as an Optuna sampler, and the unit cube that its genes live in."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
@@ -18,7 +19,6 @@ from cofill.errors import SettingsError
 Point = npt.NDArray[np.float64]
 Space = Mapping[str, BaseDistribution]
 
-_POPULATION = "genetic:population:"
 _RETRIED = "failed_trial"  # what Optuna writes on a trial that repeats a failed one
 _PAIR, _CHILD = 0, 1  # keeps the draw of a pair's partner apart from those of its children
 
@@ -80,10 +80,10 @@ class GeneticSampler(BaseSampler):
     - Copies are not trained again, as their score would be the same. The first generation is n trials, each later
       one 9n/10; the copies stay in the population.
 
-    A population is ranked when the first trial of the next generation begins: S1 of the generation before, and every
-    trial that has finished since that one was ranked. One that is still running then (there are several workers) is
-    not waited for: it competes in the generation after. A trial that was stopped early ranks behind all that were
-    not. Where fewer than 2n/10 individuals have finished, all are new.
+    A population are the trials of one generation that have finished, and the best n/10 of all before. One that is
+    still running when the next generation begins (there are several workers) is not waited for: it competes as soon as
+    it has finished. A trial that was stopped early ranks behind all that were not. Where fewer than 2n/10 individuals
+    have finished, all are new.
 
     Every draw comes from the seed, the generation and the place in it, which follow from the number of the trial. A
     retry of Optuna has the genes of the trial that failed, and takes no place. So with one worker the same seed gives
@@ -103,10 +103,10 @@ class GeneticSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        trials = study.get_trials(deepcopy=False)
-        generation, place = self._generation_and_place(trials, trial.number)
-        ranked = self._population(study, generation, trials) if generation else []
-        return from_unit(self._individual(generation, place, ranked), self._space)
+        generation, place = self._place(study.get_trials(deepcopy=False), trial)
+        ranked = self.population(study, generation - 1) if generation else []
+        points = [to_unit(one.params, self._space) for one in ranked]
+        return from_unit(self._individual(generation, place, points), self._space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -114,14 +114,15 @@ class GeneticSampler(BaseSampler):
         """Draw a parameter that is not a gene at random."""
         return self._others.sample_independent(study, trial, param_name, param_distribution)
 
-    def generation(self, trials: Sequence[FrozenTrial], number: int) -> int:
-        """The generation of the trial of that number."""
-        return self._generation_and_place(trials, number)[0]
+    def generation(self, trials: Sequence[FrozenTrial], trial: FrozenTrial) -> int:
+        """The generation of one of these trials."""
+        return self._place(trials, trial)[0]
 
-    def _generation_and_place(self, trials: Sequence[FrozenTrial], number: int) -> tuple[int, int]:
+    def _place(self, trials: Sequence[FrozenTrial], trial: FrozenTrial) -> tuple[int, int]:
         """The generation of a trial and its place there; generation 0 has places for all, others for all but copies."""
         shares = self._shares
-        turn = sum(trial.number < number and _RETRIED not in trial.system_attrs for trial in trials)
+        fresh = [one.number for one in trials if _RETRIED not in one.system_attrs]
+        turn = bisect_left(fresh, trial.system_attrs.get(_RETRIED, trial.number))
         if turn < shares.individuals:
             return 0, turn
         generation, place = divmod(turn - shares.individuals, shares.born)
@@ -140,40 +141,20 @@ class GeneticSampler(BaseSampler):
             return mutate(best[rng.integers(len(best))], shares.spread(len(self._space)), rng)
         return rng.random(len(self._space))
 
-    def _population(self, study: Study, generation: int, trials: list[FrozenTrial]) -> list[Point]:
-        """The individuals that this generation descends from, best first; ranked once, for all workers.
-
-        Two workers that rank at the same moment may differ in a trial that has just finished; the last one's word
-        stands, so that no trial is forgotten.
-        """
-        key = f"{_POPULATION}{generation}"
-        if key not in study.user_attrs:
-            numbers = self._rank(study, generation, trials)
-            if len(numbers) < 2 * self._shares.kept:
-                return []
-            study.set_user_attr(key, numbers)
-        by_number = {trial.number: trial for trial in trials}
-        return [to_unit(by_number[number].params, self._space) for number in study.user_attrs[key]]
-
-    def _rank(self, study: Study, generation: int, trials: list[FrozenTrial]) -> list[int]:
-        """Numbers of the trials that compete: the best of the generation before, and all that finished since."""
-        ranked_before = {
-            int(key.removeprefix(_POPULATION)): numbers
-            for key, numbers in study.user_attrs.items()
-            if key.startswith(_POPULATION)
-        }
-        earlier = [ranked_before[past] for past in sorted(ranked_before) if past < generation]
-        copies = set(earlier[-1][: self._shares.kept]) if earlier else set()
-        competed = {number for numbers in earlier for number in numbers}
+    def population(self, study: Study, generation: int) -> list[FrozenTrial]:
+        """The trials that the generation after this one descends from, best first; none where they are too few."""
+        trials = study.get_trials(deepcopy=False)
         sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-        competing = [
+        finished = [
             trial
             for trial in trials
-            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
-            and (trial.number in copies or trial.number not in competed)
-            and trial.params.keys() == self._space.keys()
+            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and trial.params.keys() == self._space.keys()
         ]
-        return [trial.number for trial in sorted(competing, key=lambda trial: _standing(trial, sign))]
+        finished.sort(key=lambda trial: _standing(trial, sign))
+        born = {trial.number: self.generation(trials, trial) for trial in finished}
+        copies = [trial for trial in finished if born[trial.number] < generation][: self._shares.kept]
+        ranked = [trial for trial in finished if trial in copies or born[trial.number] == generation]
+        return ranked if len(ranked) >= 2 * self._shares.kept else []
 
 
 def _standing(trial: FrozenTrial, sign: float) -> tuple[bool, float, int]:

@@ -28,14 +28,13 @@ _NOT_ENDED = "its worker was stopped or died; another trial has its settings"
 
 def best_trial(study: Study) -> FrozenTrial:
     """The finished trial with the best score."""
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if not complete:
+    try:
+        return study.best_trial
+    except ValueError:
         raise CofillError(
             "no trial has run to its end, so there is no best one",
             "give more trials=..., or a lower learning_rate=... where all of them diverged (trials.json tells why)",
-        )
-    sign = goal_of(study).sign
-    return min(complete, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+        ) from None
 
 
 def best_settings(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def best_settings(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
 def write_best(path: Path, trial: FrozenTrial, plan: Plan, remarks: list[str]) -> None:
     """Write a file for `cofill train --config`, with comments on where it comes from."""
     lines = [f"# {_remark(remark)}" for remark in remarks]
-    lines += [f"{name} = {_toml(value)}" for name, value in best_settings(trial, plan).items()]
+    lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in best_settings(trial, plan).items()]
     with replacing(path) as draft:
         draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
@@ -86,34 +85,32 @@ def draw_search(path: Path, study: Study, title: str) -> None:
 
     Time is that of all workers together, without pauses.
     """
-    trials = sorted(study.get_trials(deepcopy=False, states=FINISHED), key=_ended)
+    trials = [trial for trial in study.get_trials(deepcopy=False, states=FINISHED) if trial.value is not None]
+    trials.sort(key=lambda trial: trial.datetime_complete.timestamp() if trial.datetime_complete else 0.0)
+    if not trials:  # every trial may have diverged at once
+        return
+    goal, scores = goal_of(study), [float(trial.value or 0.0) for trial in trials]
+    ends = [trial.state == TrialState.COMPLETE for trial in trials]
     minutes = accumulate(trial.duration.total_seconds() / 60 if trial.duration else 0.0 for trial in trials)
-    goal = goal_of(study)
-    shown = _shown_scores(trials, goal)
     charts = [
-        Chart(title, label, goal.axis, _lines(trials, places, goal), x_from=0.0, y_range=shown)
+        Chart(
+            title, label, goal.axis, _lines(places, scores, ends, goal), x_from=0.0, y_range=_shown(scores, ends, goal)
+        )
         for places, label in (
             ([float(number) for number in range(1, len(trials) + 1)], "finished trials"),
             (list(minutes), "training time of all workers together (minutes)"),
         )
     ]
-    if charts[0].lines:  # every trial may have diverged at once
-        write_picture(path, *charts)
+    write_picture(path, *charts)
 
 
-def _lines(trials: Sequence[FrozenTrial], places: Sequence[float], goal: Goal) -> tuple[Line, ...]:
-    def scores(state: TrialState) -> list[tuple[float, float]]:
-        return [
-            (place, trial.value)
-            for place, trial in zip(places, trials, strict=True)
-            if trial.state == state and trial.value is not None
-        ]
-
-    complete, stopped = scores(TrialState.COMPLETE), scores(TrialState.PRUNED)
-    best = list(accumulate((value for _, value in complete), min if goal.direction == "minimize" else max))
-    steps = [(place, value) for (place, _), value in zip(complete, best, strict=True)]
-    if steps:
-        steps.append((places[-1], best[-1]))  # trials that were stopped early since then changed nothing
+def _lines(places: Sequence[float], scores: Sequence[float], ends: Sequence[bool], goal: Goal) -> tuple[Line, ...]:
+    """The trials that ran to their ends and those that did not, and the best of the former until the last trial."""
+    points = list(zip(places, scores, strict=True))
+    complete = [point for point, end in zip(points, ends, strict=True) if end]
+    stopped = [point for point, end in zip(points, ends, strict=True) if not end]
+    best = list(accumulate((score for _, score in complete), min if goal.direction == "minimize" else max))
+    steps = [*zip((place for place, _ in complete), best, strict=True), *((places[-1], score) for score in best[-1:])]
     lines = (
         Line("ran to its end", *_apart(complete), drawn="points", shape="circle"),
         Line("best so far", *_apart(steps), drawn="steps"),
@@ -126,29 +123,17 @@ def _apart(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tu
     return tuple(x for x, _ in points), tuple(y for _, y in points)
 
 
-def _shown_scores(trials: Sequence[FrozenTrial], goal: Goal) -> tuple[float, float] | None:
+def _shown(scores: Sequence[float], ends: Sequence[bool], goal: Goal) -> tuple[float, float] | None:
     """The scores to show, cut off so that a few bad trials do not flatten the chart."""
-    values = sorted(goal.sign * t.value for t in trials if t.state == TrialState.COMPLETE and t.value is not None)
+    values = sorted(goal.sign * score for score, end in zip(scores, ends, strict=True) if end)
     if not values:
         return None
     best, middle = values[0], values[len(values) // 2]
     margin = max(middle - best, 1e-3)
-    ends = goal.sign * (best - 0.15 * margin), goal.sign * (middle + 2.5 * margin)
-    return min(ends), max(ends)
-
-
-def _ended(trial: FrozenTrial) -> float:
-    return trial.datetime_complete.timestamp() if trial.datetime_complete else 0.0
+    low, high = sorted((goal.sign * (best - 0.15 * margin), goal.sign * (middle + 2.5 * margin)))
+    return low, high
 
 
 def _remark(text: str) -> str:
     """A TOML comment on one line, without control characters other than tabs."""
     return "".join(character if character.isprintable() or character == "\t" else " " for character in text)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

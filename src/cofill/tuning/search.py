@@ -1,11 +1,10 @@
 """A search: trials of a study by several workers, by `Study.optimize`, and its progress display."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from optuna import Study, Trial, TrialPruned
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.study import MaxTrialsCallback
 from optuna.trial import FrozenTrial, TrialState
 
@@ -17,12 +16,11 @@ from cofill.interrupts import postponed
 from cofill.models.bias_models import ListModel
 from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
 from cofill.models.cfn.scaling import Matrix
-from cofill.progress import Step, shown
+from cofill.progress import Progress, Step, unseen
 from cofill.tuning.genetic import GeneticSampler
 from cofill.tuning.search_data import LIST_LENGTH, SearchData
 from cofill.tuning.study import (
     FINISHED,
-    Goal,
     Plan,
     absolute_url,
     check_within_reach,
@@ -36,19 +34,6 @@ REASON = "reason"
 """Why a trial ended early, among what Optuna keeps of it."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """The state of a search."""
-
-    finished: int
-    trials: int
-    best: float | None
-    goal: Goal
-
-
-Watch = Callable[[Standing], None]
-
-
 def search(
     data: SearchData,
     plan: Plan,
@@ -57,10 +42,10 @@ def search(
     name: str = "cofill",
     trials: int = 200,
     workers: int | None = None,
-    watch: Watch | None = None,
+    progress: Progress = unseen,
     ray: str | None = None,
 ) -> Study:
-    """Start or continue a study until it has that many finished trials; `watch` is called regularly.
+    """Start or continue a study until it has that many finished trials.
 
     Each of the workers (default: one a core) is a process with one thread. Trials that run when the last one is
     finished run to their end. The study may be worked on by other searches at the same time. An interrupted search
@@ -71,12 +56,23 @@ def search(
     """
     if ray is not None:
         check_within_reach(url, ray)
-    study = open_study(url, name, plan)
+    study, seen = open_study(url, name, plan), -1
+
+    def look() -> None:
+        """Tell of finished trials and the best so far, when there are more."""
+        nonlocal seen
+        found = _finished(study)
+        if len(found) != seen:
+            seen = len(found)
+            values = [trial.value for trial in found if trial.state == TrialState.COMPLETE and trial.value is not None]
+            best = plan.goal.best(values)
+            text = f"{seen} of {trials} trials" + ("" if best is None else f"  best {plan.goal.label} {best:.4f}")
+            share = min(seen / trials, 1.0)
+            progress(Step("searching", seen, trials, share, text=text, logged=seen >= trials))
+
     with storage_explained(url), workplace(ray) as place:
-        standing = _standing(study, trials, plan.goal)
-        if watch is not None:
-            watch(standing)
-        wanted = min(workers or place.cores, max(trials - standing.finished, 0))
+        look()
+        wanted = min(workers or place.cores, max(trials - seen, 0))
         with map_unordered(
             "cofill.tuning.search:begin_work",
             [trials] * wanted,
@@ -84,49 +80,23 @@ def search(
             shared=(absolute_url(url), name, plan, data),
             on_ray=place.on_ray,
             muted=True,
-            look=lambda: None if watch is None else watch(_standing(study, trials, plan.goal)),
+            look=look,
         ) as outcomes:
             for outcome in outcomes:
                 if outcome.problem is not None and not outcome.killed:
                     raise CofillError(outcome.problem)
-        standing = _standing(study, trials, plan.goal)
-    if standing.finished < trials:
-        raise CofillError(
-            f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory",
-            "the same search goes on, with fewer workers=... if need be",
-        )
-    if watch is not None:
-        watch(standing)
+        look()
+        if seen < trials:
+            raise CofillError(
+                f"all workers were killed after {seen} of {trials} trials, perhaps for want of memory",
+                "the same search goes on, with fewer workers=... if need be",
+            )
     return study
 
 
-def _standing(study: Study, trials: int, goal: Goal) -> Standing:
+def _finished(study: Study) -> list[FrozenTrial]:
     with postponed():  # else the database would stay locked, and no trial could be given back
-        finished = study.get_trials(deepcopy=False, states=FINISHED)
-    values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE and trial.value is not None]
-    return Standing(len(finished), trials, goal.best(values), goal)
-
-
-@contextmanager
-def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
-    """Show finished trials, the best so far and the time left, whenever a trial ends."""
-    if quiet:
-        yield None
-        return
-    last = -1
-    with shown() as progress:
-
-        def watch(standing: Standing) -> None:
-            nonlocal last
-            done, trials, best = standing.finished, standing.trials, standing.best
-            if done != last:
-                last = done
-                text = f"{done} of {trials} trials"
-                text += "" if best is None else f"  best {standing.goal.label} {best:.4f}"
-                share = min(done / trials, 1.0)
-                progress(Step("searching", done, trials, share, text=text, logged=done >= trials))
-
-        yield watch
+        return study.get_trials(deepcopy=False, states=FINISHED)
 
 
 # What a worker does
@@ -180,13 +150,15 @@ class Objective:
             self._train, self._validation = data.parts(settings, plan.validation_by)
 
     def __call__(self, trial: Trial) -> float:
-        for gene in self._plan.genes:
-            gene.suggest(trial)
+        for name, range_ in self._plan.space.items():
+            if isinstance(range_, IntDistribution):
+                trial.suggest_int(name, range_.low, range_.high, log=range_.log)
+            elif isinstance(range_, FloatDistribution):
+                trial.suggest_float(name, range_.low, range_.high, log=range_.log)
         sampler = trial.study.sampler
         if isinstance(sampler, GeneticSampler):
-            generation = sampler.generation(trial.study.get_trials(deepcopy=False), trial.number)
-            if "generation" not in trial.user_attrs:  # a retry has that of the trial that failed
-                trial.set_user_attr("generation", generation)
+            trials = trial.study.get_trials(deepcopy=False)
+            trial.set_user_attr("generation", sampler.generation(trials, trials[trial.number]))
         try:
             self._check()
             return self._score(trial)

@@ -12,6 +12,7 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.splits import Split, split
 from cofill.errors import DataError, SettingsError
+from cofill.evaluation.list_measures import RELEVANT_SHARE
 from cofill.models.rng import Portion
 
 ValidationBy = Literal["random", "time"]
@@ -61,34 +62,29 @@ class SearchData:
         """The same training and validation part for every trial of lists."""
         return split(self.ratings, by, 1.0 - settings.validation, settings.seed)
 
-    def check(self, settings: CFNSettings) -> None:
-        """Raise if there is nothing to validate with."""
-        plural = self.ratings.plural
+    def check(self, settings: CFNSettings, by: ValidationBy | None = None) -> None:
+        """Raise if there is nothing to validate with; `by` says how lists are, whose validation part is cut here."""
+        ratings = self.ratings
         if settings.validation == 0:
             raise SettingsError(
-                f"a search scores its trials on validation {plural}; set validation above 0, such as 0.1"
+                f"a search scores its trials on validation {ratings.plural}; set validation above 0, such as 0.1"
             )
-        if not 1 <= round(len(self.ratings) * settings.validation) < len(self.ratings):
+        if not 1 <= round(len(ratings) * settings.validation) < len(ratings):
             raise DataError(
-                f"{len(self.ratings)} {plural} are too few to hold out a share of {settings.validation:g} for "
+                f"{len(ratings)} {ratings.plural} are too few to hold out a share of {settings.validation:g} for "
                 f"validation",
-                f"give more {plural}, or a larger validation=...",
+                f"give more {ratings.plural}, or a larger validation=...",
             )
-
-    def check_for_lists(self, settings: CFNSettings, by: ValidationBy) -> None:
-        """As `check`; raise also if lists cannot be scored, or a setting needs what the data does not have."""
-        from cofill.evaluation.list_measures import RELEVANT_SHARE
-
-        self.check(settings)
-        if settings.half_life and self.ratings.times is None:
+        if by is None:
+            return
+        if settings.half_life and ratings.times is None:
             raise DataError(
-                f"half_life needs to know when people did something, and these {self.ratings.plural} have no times; "
-                f"leave it out"
+                f"half_life needs to know when people did something, and these {ratings.plural} have no times",
+                "leave it out",
             )
-        held_out = self.parts(settings, by).test
-        low, high = self.ratings.scale
+        held_out, (low, high) = self.parts(settings, by).test, ratings.scale
         threshold = low + RELEVANT_SHARE * (high - low)
-        if self.ratings.rated and not (held_out.values >= np.float32(threshold)).any():
+        if ratings.rated and not (held_out.values >= np.float32(threshold)).any():
             raise DataError(
                 f"none of the {len(held_out):,} validation ratings is at least {threshold:g}, so there is nothing that "
                 f"lists should find",

@@ -1,19 +1,18 @@
 """An Optuna study with a record of its data and search space: goals, ranges, samplers, pruner and database."""
 
 import json
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import optuna
-from optuna import Study, Trial
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna import Study
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution, distribution_to_json
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.pruners import PercentilePruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
@@ -38,7 +37,6 @@ _ABOUT = "cofill"
 _UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit")
 _SECONDS_BETWEEN_HEARTBEATS, _SECONDS_OF_SILENCE = 30, 120  # of a worker; then its trial is done again
 _SECONDS_FOR_THE_LOCK = 60
-_ATTEMPTS = 5
 
 # What a trial is scored by
 
@@ -78,104 +76,64 @@ GOALS: dict[GoalName, Goal] = {
 # What is searched
 
 
-@dataclass(frozen=True)
-class Gene:
-    """A setting and its range; `log`: sampled on a log scale."""
-
-    setting: str
-    low: float
-    high: float
-    log: bool = False
-    whole: bool = False
-    with_features: bool = False
-    """Only searched where the rows have side features: without them it has no effect."""
-    off_from: float | None = None
-    """From here on the setting is 0, which turns it off: a range on a log scale has no 0 of its own."""
-
-    def value(self, drawn: float) -> float:
-        """The setting that a point of the range stands for."""
-        return 0.0 if self.off_from is not None and drawn >= self.off_from else drawn
-
-    def drawn(self, value: float) -> float:
-        """A point of the range that stands for this setting."""
-        return self.high if self.off_from is not None and value == 0 else value
-
-    def as_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def distribution(self) -> BaseDistribution:
-        """The range as an Optuna distribution."""
-        if self.whole:
-            return IntDistribution(int(self.low), int(self.high), log=self.log)
-        return FloatDistribution(self.low, self.high, log=self.log)
-
-    def suggest(self, trial: Trial) -> None:
-        """Have the sampler choose a point of the range."""
-        if self.whole:
-            trial.suggest_int(self.setting, int(self.low), int(self.high), log=self.log)
-        else:
-            trial.suggest_float(self.setting, self.low, self.high, log=self.log)
+Ranged = FloatDistribution | IntDistribution
 
 
-RANGES: dict[Ranges, tuple[Gene, ...]] = {
+RANGES: dict[Ranges, dict[str, Ranged]] = {
     # The table of the paper's appendix. A step size of 0 would never learn: it begins at a millionth.
-    "paper": (
-        Gene("alpha", 0.8, 1.2),
-        Gene("beta", 0.0, 1.0),
-        Gene("noise_ratio", 0.0, 1.0),
-        Gene("hidden", 500, 700, whole=True),
-        Gene("learning_rate", 1e-6, 0.5),
-        Gene("learning_rate_decay", 0.0, 0.5),
-        Gene("weight_decay", 0.0, 0.5),
-    ),
+    "paper": {
+        "alpha": FloatDistribution(0.8, 1.2),
+        "beta": FloatDistribution(0.0, 1.0),
+        "noise_ratio": FloatDistribution(0.0, 1.0),
+        "hidden": IntDistribution(500, 700),
+        "learning_rate": FloatDistribution(1e-6, 0.5),
+        "learning_rate_decay": FloatDistribution(0.0, 0.5),
+        "weight_decay": FloatDistribution(0.0, 0.5),
+    },
     # Around the defaults of either orientation, and as far as sparse data may need: little weight decay, much presence.
     # No alpha: alpha, beta and weight_decay times c with learning_rate / c is the same training. Nothing of the
     # decoder: its amplitudes are learned, and the number of neighbours is a matter of time and memory.
-    "cofill": (
-        Gene("beta", 0.2, 1.0),
-        Gene("noise_ratio", 0.05, 0.5),
-        Gene("cold_ratio", 0.0, 0.3, with_features=True),
-        Gene("hidden", 100, 600, log=True, whole=True),
-        Gene("learning_rate", 0.03, 0.3, log=True),
-        Gene("weight_decay", 1e-4, 0.15, log=True),
-        Gene("batch", 12, 120, log=True, whole=True),
-        Gene("length_power", 0.2, 1.0),
-        Gene("presence", 0.0, 3.0),
-    ),
+    "cofill": {
+        "beta": FloatDistribution(0.2, 1.0),
+        "noise_ratio": FloatDistribution(0.05, 0.5),
+        "cold_ratio": FloatDistribution(0.0, 0.3),
+        "hidden": IntDistribution(100, 600, log=True),
+        "learning_rate": FloatDistribution(0.03, 0.3, log=True),
+        "weight_decay": FloatDistribution(1e-4, 0.15, log=True),
+        "batch": IntDistribution(12, 120, log=True),
+        "length_power": FloatDistribution(0.2, 1.0),
+        "presence": FloatDistribution(0.0, 3.0),
+    },
 }
 
 # Settings of the list scorer, for the goal ndcg. `list_rank` is a matter of time and memory, not of taste.
-LIST_GENES = (
-    Gene("list_penalty", 0.5, 20.0, log=True),
-    Gene("list_popularity", 0.0, 0.5),
-    Gene("list_grade_power", 0.5, 3.0),
-    Gene("confidence", 0.0, 2.0),
-    Gene("half_life", 7.0, 10_000.0, log=True, off_from=3650.0),
-)
+LIST_RANGES: dict[str, Ranged] = {
+    "list_penalty": FloatDistribution(0.5, 20.0, log=True),
+    "list_popularity": FloatDistribution(0.0, 0.5),
+    "list_grade_power": FloatDistribution(0.5, 3.0),
+    "confidence": FloatDistribution(0.0, 2.0),
+    "half_life": FloatDistribution(7.0, 10_000.0, log=True),
+}
+# From here on the setting is 0, which turns it off: a range on a log scale has no 0 of its own.
+OFF_FROM = {"half_life": 3650.0}
 
 
-def genes_to_search(ranges: Ranges, settings: CFNSettings, *, features: bool) -> tuple[Gene, ...]:
-    """The genes of a search space, without settings that the user fixed."""
+def space_of(goal: GoalName, ranges: Ranges, settings: CFNSettings, data: SearchData) -> dict[str, BaseDistribution]:
+    """The ranges that have an effect on this data, without settings that the user fixed."""
     if ranges not in RANGES:
         raise SettingsError(f"there are no ranges {ranges!r}; use one of {', '.join(get_args(Ranges))}")
-    return _not_fixed([gene for gene in RANGES[ranges] if features or not gene.with_features], settings)
-
-
-def list_genes_to_search(settings: CFNSettings, data: SearchData) -> tuple[Gene, ...]:
-    """The genes of the list scorer that have an effect on this data, without settings that the user fixed."""
-    needs = {
+    effective = {
+        "cold_ratio": data.has_row_features(settings),
         "list_grade_power": data.ratings.rated,
         "confidence": data.weights_differ,
         "half_life": data.times_differ,
     }
-    return _not_fixed([gene for gene in LIST_GENES if needs.get(gene.setting, True)], settings)
-
-
-def _not_fixed(candidates: Sequence[Gene], settings: CFNSettings) -> tuple[Gene, ...]:
-    genes = tuple(gene for gene in candidates if gene.setting not in settings.model_fields_set)
-    if not genes:
+    candidates = LIST_RANGES if goal == "ndcg" else RANGES[ranges]
+    left_out = settings.model_fields_set | {name for name, effect in effective.items() if not effect}
+    space: dict[str, BaseDistribution] = {name: one for name, one in candidates.items() if name not in left_out}
+    if not space:
         raise SettingsError("every setting that could be searched is given; leave one of them out")
-    return genes
+    return space
 
 
 # The study
@@ -187,7 +145,7 @@ class Plan:
 
     goal_name: GoalName
     settings: CFNSettings
-    genes: tuple[Gene, ...]
+    space: dict[str, BaseDistribution]
     data: str
     """The fingerprint of the data."""
     sampler: Sampler = "genetic"
@@ -208,29 +166,23 @@ class Plan:
         """A search of the network's settings, for the goal rmse, or of the list scorer's, for the goal ndcg."""
         if sampler not in get_args(Sampler):
             raise SettingsError(f"there is no sampler {sampler!r}; use one of {', '.join(get_args(Sampler))}")
-        if goal == "ndcg":
-            genes = list_genes_to_search(settings, data)
-        else:
-            genes = genes_to_search(ranges, settings, features=data.has_row_features(settings))
-        return cls(goal, settings, genes, data.fingerprint(), sampler, ranges, validation_by)
+        space = space_of(goal, ranges, settings, data)
+        return cls(goal, settings, space, data.fingerprint(), sampler, ranges, validation_by)
 
     @property
     def goal(self) -> Goal:
         return GOALS[self.goal_name]
 
-    def space(self) -> dict[str, BaseDistribution]:
-        return {gene.setting: gene.distribution() for gene in self.genes}
-
     def values(self, drawn: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that the parameters of a trial stand for."""
-        genes = {gene.setting: gene for gene in self.genes}
-        return {name: genes[name].value(value) for name, value in drawn.items()}
+        return {name: 0.0 if value >= OFF_FROM.get(name, np.inf) else value for name, value in drawn.items()}
 
     def first(self) -> dict[str, float] | None:
         """The parameters of the first trial: for lists, the defaults, so that the best is never worse than they are."""
         if self.goal_name == "rmse":
             return None
-        return {gene.setting: gene.drawn(getattr(self.settings, gene.setting)) for gene in self.genes}
+        defaults = {name: getattr(self.settings, name) for name in self.space}
+        return {n: LIST_RANGES[n].high if n in OFF_FROM and value == 0 else value for n, value in defaults.items()}
 
     def given(self) -> dict[str, Any]:
         """The settings that the user fixed, as JSON."""
@@ -256,16 +208,15 @@ class Plan:
             "ranges": self.ranges,
             "seed": self.settings.seed,
             "settings": {name: value for name, value in sorted(self.given().items()) if name not in unseen},
-            "genes": [gene.as_json() for gene in self.genes],
+            "space": {name: json.loads(distribution_to_json(one)) for name, one in self.space.items()},
         }
 
 
 def open_study(url: str, name: str, plan: Plan) -> Study:
     """Open or create the study of that name; refuse one with a different plan."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = open_storage(url)
     with storage_explained(url):
-        return _open(storage, url, name, plan)
+        return _open(open_storage(url), url, name, plan)
 
 
 def _open(storage: RDBStorage, url: str, name: str, plan: Plan) -> Study:
@@ -274,7 +225,7 @@ def _open(storage: RDBStorage, url: str, name: str, plan: Plan) -> Study:
         study_name=name,
         direction=plan.goal.direction,
         load_if_exists=True,
-        sampler=make_sampler(plan.sampler, plan.space(), plan.settings.seed),
+        sampler=make_sampler(plan.sampler, plan.space, plan.settings.seed),
         pruner=make_pruner(),
     )
     if _ABOUT not in study.user_attrs:
@@ -357,8 +308,8 @@ def retry_stale() -> RetryHeartbeatStaleTrialCallback:
 def _difference(what: str, remembered: object, wanted: object) -> str:
     if what == "data":
         return "other ratings or side information"
-    if what in ("genes", "settings"):
-        return f"other {what} ({json.dumps(remembered)} instead of {json.dumps(wanted)})"
+    if what in ("space", "settings"):
+        return f"other {what.replace('space', 'ranges')} ({json.dumps(remembered)} instead of {json.dumps(wanted)})"
     return f"{what} {remembered}, not {wanted}"
 
 
@@ -416,22 +367,17 @@ def open_storage(url: str) -> RDBStorage:
     }
     if url.endswith(":memory:"):  # which a second thread cannot see
         heartbeats = {}
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats
-                return RDBStorage(_with_driver(url), engine_kwargs=waiting, **heartbeats)
-        except (DBAPIError, StorageInternalError):
-            if attempt == _ATTEMPTS:
-                with storage_explained(url):
-                    raise
-            time.sleep(0.2)  # somebody may be making the tables at this moment
-        except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
-            raise CofillError(
-                f"no study can be kept at that address ({_database_says(error)})",
-                "check storage=...",
-            ) from error
-    raise AssertionError("not reached")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats
+            return RDBStorage(_with_driver(url), engine_kwargs=waiting, **heartbeats)
+    except (DBAPIError, StorageInternalError):
+        raise
+    except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
+        raise CofillError(
+            f"no study can be kept at that address ({_database_says(error)})",
+            "check storage=...",
+        ) from error
 
 
 def _with_driver(url: str) -> str:

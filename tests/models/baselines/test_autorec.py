@@ -1,4 +1,4 @@
-"""AutoRec keeps the contract in both orientations, minimises what its paper says, and has no other settings."""
+"""AutoRec keeps the contract, minimises what its paper says, and has no other settings."""
 
 import json
 from pathlib import Path
@@ -27,15 +27,6 @@ class TestItemAutoRec(LearnerContract):
 
     def make(self, **changes: Any) -> AutoRec:
         return AutoRec(**{"orientation": "item", "weight_decay": 0.1, **QUICK, **changes})
-
-
-class TestUserAutoRec(LearnerContract):
-    draws_by_ids = True
-    expected_rmse = 0.86
-    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 200}
-
-    def make(self, **changes: Any) -> AutoRec:
-        return AutoRec(**{"orientation": "user", "weight_decay": 0.03, **QUICK, **changes})
 
 
 def objective(model: AutoRec, ratings: Ratings) -> float:

@@ -72,7 +72,7 @@ def test_any_number_of_threads_gives_the_same_predictions(name: str) -> None:
     np.testing.assert_array_equal(one.predictor.users(everyone), three.predictor.users(everyone))
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(20.0, 0.0), (0.2, 0.0), (4.0, -11.0), (1.0, 100.0)])
+@pytest.mark.parametrize(("factor", "shift"), [(0.2, 0.0), (4.0, -11.0)])
 @pytest.mark.parametrize("name", ["means", "als-wr", "svdfeature", "bpmf", "llorma"])
 def test_another_scale_is_the_same_world(name: str, factor: float, shift: float) -> None:
     train = parts().train

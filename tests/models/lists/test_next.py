@@ -1,5 +1,6 @@
 """Lists of what comes next: S against written-out rows, what is chosen, and the laws that all lists keep."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,6 +215,39 @@ def test_events_move_the_next_list() -> None:
     found.remove_ratings([(user, fresh)])
     assert found.recommend(user, 1, exclude_known=False)
     assert last in found.items
+
+
+def test_the_trend_follows_events_at_once_and_in_any_order(tmp_path: Path) -> None:
+    """Also by an item that is new; what is forgotten leaves no trace."""
+    found = ListModel(list_goal="next").fit(walks())
+    scorer = found.scorer
+    assert isinstance(scorer, NextScorer)
+    events = [(f"new {n}", item, 1, START + (400 + n) * DAY) for n, item in enumerate([7, 7, 99, 7])]
+    other = deepcopy(found).add_interactions(events[2:]).add_interactions(events[:2])
+    now = np.array([START + 404.0 * DAY])
+    before = scorer.trend.at(now)[0][0]
+    found.add_interactions(events)
+    shares, item = scorer.trend.at(now)[0][0], found.items.index(7)
+    assert (shares[:, item] > before[:, item]).all()
+    assert (shares[:, found.items.index(99)] > 0).all()
+    assert shares[0, item] > shares[-1, item]  # the shortest half-life has forgotten most of the others
+    times, items, _ = zip(*[(t, found.items.index(i), 0) for _, i, _, t in events], strict=True)
+    width, first = scorer.trend.width, scorer.trend.first
+    bins = np.append(scorer.trend.bins, np.floor((np.array(times) - first) / width))
+    weights = np.append(scorer.trend.counts, np.ones(4))
+    for half_life, own in zip(HALF_LIVES, shares, strict=True):
+        sums = np.bincount(
+            np.append(scorer.trend.items, items), weights * 0.5 ** ((bins.max() - bins) * width / DAY / half_life)
+        )
+        np.testing.assert_allclose(own, sums / sums.sum(), atol=1e-6)
+    order = other.items.find(found.items.array())
+    assert isinstance(other.scorer, NextScorer)
+    np.testing.assert_allclose(other.scorer.trend.at(now)[0][0][:, order], shares, atol=1e-7)
+    np.testing.assert_allclose(other.score(0)[order], found.score(0), rtol=1e-5, atol=1e-7)
+    found.save(tmp_path)
+    np.testing.assert_array_equal(Recommender.load(tmp_path).score(0), found.score(0))
+    found.forget_users([user for user, *_ in events])
+    np.testing.assert_array_equal(scorer.trend.at(now)[0][0], before)
 
 
 def test_the_order_of_users_and_items_does_not_matter() -> None:

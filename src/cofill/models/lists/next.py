@@ -29,8 +29,9 @@ items, order and times alone.
 Related work: EASE (Steck 2019), SLIST (Choi et al. 2021), TALE (Park et al. 2025).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
@@ -120,9 +121,13 @@ class Choice(NamedTuple):
 # The trend
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Trend:
-    """Shares of items in what all users did before a time, each interaction with a half-life; counted in bins."""
+    """Shares of items in what all users did before a time, each interaction with a half-life; counted in bins.
+
+    Events after the training count at once. They are kept as counts: so their order makes no difference, and what is
+    taken back leaves no trace.
+    """
 
     first: float  # when the first bin begins
     width: float  # of a bin, in seconds
@@ -130,6 +135,8 @@ class Trend:
     bins: Longs  # (n,): ascending
     items: Ints  # (n,)
     counts: Longs  # (n,): of an item in a bin
+    live: dict[int, Counter[int]] = field(default_factory=dict)
+    """Events after the training, by bin: how often of each item."""
 
     @classmethod
     def of(cls, times: Doubles, items: Ints, columns: int) -> "Trend":
@@ -140,43 +147,88 @@ class Trend:
         return cls(first, width, columns, pairs // columns, (pairs % columns).astype(np.int32), counts)
 
     @cached_property
-    def last(self) -> Floats:
-        """(1, half-lives, columns): shares after all of it."""
-        return self._shares(self.bins[-1:] + 1)
+    def _rates(self) -> Doubles:
+        """(half-lives,): by how many halvings a weight falls from a bin to the next."""
+        return np.array([0.0 if np.isinf(days) else 1.0 / days for days in HALF_LIVES]) * self.width / SECONDS_A_DAY
+
+    @cached_property
+    def _trained(self) -> Doubles:
+        """(half-lives, columns): the sums of weights after the training."""
+        return self._sums(0, int(self.bins[-1]) + 1, np.zeros((_TRENDS, self.columns)))
+
+    @cached_property
+    def _now(self) -> Floats:
+        """(1, half-lives, items): shares in all that is known."""
+        trained, width = int(self.bins[-1]) + 1, max([self.columns, *(max(own) + 1 for own in self.live.values())])
+        end = max([trained, *self.live])
+        sums = np.zeros((_TRENDS, width))
+        sums[:, : self.columns] = self._trained * np.exp2(-self._rates * (end - trained))[:, None]
+        for place, own in self.live.items():
+            counts = np.fromiter(own.values(), np.float64)
+            sums[:, np.fromiter(own, np.int64)] += np.exp2(-self._rates * (end - place))[:, None] * counts
+        return _as_shares(sums)[None]
+
+    def count(self, item: int, time: float, sign: int) -> None:
+        """Add an event after the training, or take it back by a sign of -1."""
+        place = int((time - self.first) // self.width)
+        own = self.live.setdefault(place, Counter())
+        own[item] += sign
+        if not own[item]:
+            del own[item]
+        if not own:
+            del self.live[place]
+        self.__dict__.pop("_now", None)
 
     def at(self, times: Doubles) -> tuple[Floats, Longs]:
-        """(moments, half-lives, columns): shares in the bins before those of the times; (n,): the moment of each."""
+        """(moments, half-lives, items): shares in the bins before those of the times; (n,): the moment of each.
+
+        At a time after the training, and with events in its last bin, all that is known counts.
+        """
         last = int(self.bins[-1]) + 1
         asked = np.clip(np.floor((times - self.first) / self.width), 0, last).astype(np.int64)
+        if self.live:
+            asked[asked >= last - 1] = last
         moments, place = np.unique(asked, return_inverse=True)
-        return (self.last if moments.tolist() == [last] else self._shares(moments)), place
-
-    def _shares(self, moments: Longs) -> Floats:
-        """(moments, half-lives, columns): before these bins, ascending."""
-        rates = np.array([0.0 if np.isinf(days) else 1.0 / days for days in HALF_LIVES]) * self.width / SECONDS_A_DAY
-        found = np.zeros((len(moments), _TRENDS, self.columns), np.float32)
-        sums, now, start = np.zeros((_TRENDS, self.columns)), 0, 0
+        if moments.tolist() == [last]:
+            return self._now, place
+        found = np.zeros((len(moments), *self._now.shape[1:]), np.float32)
+        sums, before = np.zeros((_TRENDS, self.columns)), 0
         for number, moment in enumerate(moments.tolist()):
-            end = int(np.searchsorted(self.bins, moment))
-            sums *= np.exp2(-rates * (moment - now))[:, None]
-            items, age = self.items[start:end], moment - self.bins[start:end]
-            for trend, rate in enumerate(rates.tolist()):
-                weights = self.counts[start:end] * np.exp2(-rate * age)
-                sums[trend] += np.bincount(items, weights, self.columns)
-            now, start = moment, end
-            found[number] = sums / np.maximum(sums.sum(1, keepdims=True), 1e-30)
+            sums, before = self._sums(before, moment, sums), moment
+            found[number, :, : self.columns] = _as_shares(sums)
+        if moments[-1] == last:
+            found[-1] = self._now[0]
+        return found, place
+
+    def _sums(self, before: int, moment: int, sums: Doubles) -> Doubles:
+        """(half-lives, columns): the sums of weights at the beginning of a bin, from those of an earlier one."""
+        start, end = np.searchsorted(self.bins, [before, moment]).tolist()
+        items, age = self.items[start:end], moment - self.bins[start:end]
+        own = [np.bincount(items, self.counts[start:end] * np.exp2(-rate * age), self.columns) for rate in self._rates]
+        found: Doubles = sums * np.exp2(-self._rates * (moment - before))[:, None] + np.array(own)
         return found
 
     def arrays(self) -> Arrays:
         """For the model file."""
         numbers = np.array([self.first, self.width, self.columns])
-        return {"trend": numbers, "trend.bins": self.bins, "trend.items": self.items, "trend.counts": self.counts}
+        found = {"trend": numbers, "trend.bins": self.bins, "trend.items": self.items, "trend.counts": self.counts}
+        live = [(place, item, count) for place, own in self.live.items() for item, count in own.items()]
+        return found | {"trend.live": np.array(live, np.int64).reshape(-1, 3)}
 
     @classmethod
     def restored(cls, arrays: Arrays) -> "Trend":
         """From the model file."""
         first, width, columns = arrays["trend"].tolist()
-        return cls(first, width, int(columns), arrays["trend.bins"], arrays["trend.items"], arrays["trend.counts"])
+        bins, items, counts = (arrays[f"trend.{name}"] for name in ("bins", "items", "counts"))
+        found = cls(first, width, int(columns), bins, items, counts)
+        for place, item, count in arrays["trend.live"].tolist():
+            found.live.setdefault(place, Counter())[item] = count
+        return found
+
+
+def _as_shares(sums: Doubles) -> Floats:
+    shares: Floats = (sums / np.maximum(sums.sum(1, keepdims=True), 1e-30)).astype(np.float32)
+    return shares
 
 
 # The order
@@ -374,6 +426,8 @@ class NextScorer(ListScorer):
         self.usual, self.trend, self.order = usual, trend, order
         self.coefficients, self.session, self.choice = coefficients, session, choice
         self.following = usual.following
+        later = {} if self.feedback.sequences is None else self.feedback.sequences.later
+        self._counted = {user: dict(own) for user, own in later.items()}  # in the trend
 
     def of_people(self, done: SparseRows, about: About | None = None, recent: Recency | None = None) -> Floats:
         usual = self.usual.of_people(done, about)
@@ -391,8 +445,18 @@ class NextScorer(ListScorer):
             scores[:, :trained] += own[:, _TRENDS + 2, None] * self.order.scores(lately)
         if self.coefficients[:, :_TRENDS].any():
             shares, place = self.trend.at(recent.at)
-            scores[:, :trained] += np.einsum("nh,nhi->ni", own[:, :_TRENDS], shares[place])
+            scores[:, : shares.shape[2]] += np.einsum("nh,nhi->ni", own[:, :_TRENDS], shares[place])
         return scores
+
+    def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
+        users, sequences = list(users), self.feedback.sequences
+        super().changed(users, items)
+        for user in users if sequences is not None else []:
+            now, before = sequences.later.get(user, {}), self._counted.get(user, {})  # type: ignore[union-attr]
+            for events, sign in ((before.items() - now.items(), -1), (now.items() - before.items(), 1)):
+                for item, time in events:
+                    self.trend.count(item, time, sign)
+            self._counted[user] = dict(now)
 
     def _constant(self) -> Floats:
         """(items,): what an unknown user has of the history."""
@@ -420,9 +484,10 @@ class NextScorer(ListScorer):
         row = SparseRows(np.array([0, len(items)]), items, grades, self.feedback.items)
         own, z = self._own(recent)[0].astype(np.float64), self._fading(row, recent).astype(np.float64)
         trend, trained = np.zeros(len(asked)), self.trend.columns
-        inside = asked < trained
         shares, place = self.trend.at(recent.at)
+        inside = asked < shares.shape[2]
         trend[inside] = own[:_TRENDS] @ shares[place[0]][:, asked[inside]]
+        inside = asked < trained
         weights = self.usual.shares(items, np.ones_like(grades), asked)
         constant = self._constant()[asked] * own[_TRENDS]
         history = weights * grades * own[_TRENDS]

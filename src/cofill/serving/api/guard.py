@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cofill.serving.api.keys import KeyRing
+from cofill.serving.api.keys import KeyRight, KeyRing
 from cofill.serving.api.problems import ProblemError, ProblemType, busy
 from cofill.serving.api.requests import JSON, LINES
 from cofill.serving.ops.logs import HEADER as REQUEST_ID_HEADER
@@ -56,7 +56,8 @@ class Right(Enum):
     LIMITED = "everybody may, at a limited rate and however busy the server is: it asks the database"
     READS = "any key will do"
     WRITES = "a key that may write; without keys, no page of another origin; nobody where nothing is kept (--read-only)"
-    OPERATES = "the same, where nothing is kept too: it is about the server, not about what people do"
+    DELETES = "the same, with an admin key: what is deleted does not come back"
+    OPERATES = "an admin key, where nothing is kept too: it is about the server, not about what people do"
 
 
 _OPEN = ("/", "/docs", "/health")
@@ -66,6 +67,13 @@ _ASKING = ("/v1/predictions", "/v1/recommendations", "/v1/recommendations/batch"
 """What is asked with POST because the question is long."""
 _OPERATING = ("/v1/model/reload", "/v1/model/rollback")
 """They take as long as reading a model takes: no time limit."""
+_DELETING = ("/v1/item", "/v1/user")
+_KEYS: dict[Right, tuple[KeyRight, ...]] = {
+    Right.WRITES: ("write", "admin"),
+    Right.DELETES: ("admin",),
+    Right.OPERATES: ("admin",),
+}
+"""The keys that will do where not every key will."""
 _IN_LINES = ("/v1/items/bulk", "/v1/users/bulk")
 
 
@@ -80,7 +88,9 @@ def right_of(method: str, path: str) -> Right:
         return Right.LIMITED
     if method in _SAFE_METHODS or (method == "POST" and path in _ASKING):
         return Right.READS
-    return Right.OPERATES if path in _OPERATING else Right.WRITES
+    if path in _OPERATING:
+        return Right.OPERATES
+    return Right.DELETES if method == "DELETE" and path in _DELETING else Right.WRITES
 
 
 # Before every route
@@ -282,7 +292,7 @@ class Admission:
             self._rate.take(client)
         else:
             self._check_key(self._keys, headers.get(b"authorization", b""), client, right)
-        if right is Right.WRITES and self._read_only:
+        if right in (Right.WRITES, Right.DELETES) and self._read_only:
             detail = "nothing can be written here: this server keeps nothing (--read-only)"
             raise ProblemError(ProblemType.READ_ONLY, detail)
 
@@ -298,9 +308,10 @@ class Admission:
                 headers={"WWW-Authenticate": 'Bearer realm="cofill"'},
             )
         self._rate.take(f"key {key.name}")
-        if right in (Right.WRITES, Right.OPERATES) and not key.write:
-            detail = f"the key {key.name!r} may read and not write; use one made with --write"
-            raise ProblemError(ProblemType.KEY_MAY_NOT_WRITE, detail)
+        will_do = _KEYS.get(right, (key.right,))
+        if key.right not in will_do:
+            detail = f"the key {key.name!r} may {key.right}, and this needs one made with --{will_do[0]}"
+            raise ProblemError(ProblemType.KEY_LACKS_RIGHT, detail)
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         """Refuse foreign Host headers, against DNS rebinding, and what a proxy passes on from other machines."""

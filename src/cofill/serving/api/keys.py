@@ -1,4 +1,4 @@
-"""Who may ask and who may write: a file of keys, of which only hashes are kept.
+"""Who may ask, who may write and who may do everything: a file of keys, of which only hashes are kept.
 
 A key is 256 random bits, so nobody finds it by trying words, and a plain SHA-256 of it is as safe as a slow hash would
 be: slow hashes make up for secrets that people think up.
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -27,12 +28,16 @@ log = logging.getLogger("cofill.serving")
 _PREFIX = "cofill_"  # so that a key that was published by mistake can be found
 
 
+KeyRight = Literal["read", "write", "admin"]
+"""What a key is for; each may do what those before it may."""
+
+
 class Key(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=100)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    write: bool
+    right: KeyRight
     created: str
 
 
@@ -55,12 +60,12 @@ def read_keys(path: Path) -> list[Key]:
         raise SettingsError(f"{path}: not a file of keys; make a new one with `cofill keys new`") from None
 
 
-def new_key(path: Path, name: str, *, write: bool) -> str:
+def new_key(path: Path, name: str, right: KeyRight) -> str:
     """Add a key to a file, which is created if needed; the key itself is returned only here."""
     token = _PREFIX + secrets.token_urlsafe(32)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        key = Key(name=name, sha256=_digest(token), write=write, created=created)
+        key = Key(name=name, sha256=_digest(token), right=right, created=created)
     except ValidationError:
         raise SettingsError(f"the name of a key has 1 to 100 characters. Got {len(name)}") from None
     with _alone(path):

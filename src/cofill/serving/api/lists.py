@@ -229,6 +229,9 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
                 found.setdefault(name, []).extend(column)
             at += at_once
 
+        if live.stale:
+            found["stale"] = True
+
         def unknown(served: ServedModel) -> dict[str, Any]:
             return unknown_ids(served, [pair.user for pair in pairs], [pair.item for pair in pairs])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query, Response
 from pydantic import Field
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import PlainTextResponse
 
 from cofill.client.messages import ModelMessage, Reloaded, Status
@@ -47,9 +48,8 @@ def add_model(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics)
     async def get_model(query: Annotated[ModelQuery, Query()]) -> Response:
         """Its data, scale, settings and measures, and the columns to filter and to describe by."""
         about = await live.ask(_about, query.model)
-        about["ratings"]["live"] = await in_database(
-            live.store.rating_count
-        )  # others need not wait for this, nor for files
+        # Others need not wait for this, nor for files.
+        about["ratings"]["live"] = None if live.stale else await in_database(live.store.rating_count)
         return answer(about | {"read_only": live.store.read_only, "models": [_in_short(one) for one in live.variants]})
 
     @api.post(
@@ -89,10 +89,14 @@ def add_model(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics)
 
     @api.get("/ready", response_model=Status, summary="Whether requests can be answered", tags=tags)
     async def get_readiness() -> Response:
-        """Answered after a look into the database; 503 while it does not answer, or the server stops."""
+        """Answered after a look into the database; 503 when it has not answered for too long, or the server stops."""
         if live.draining:
             raise ProblemError(ProblemType.STOPPING, "the server is stopping; send requests to another one")
-        await asyncio.to_thread(live.store.counter)  # not behind writers, who may wait for each other
+        try:
+            await asyncio.to_thread(live.lag)  # not behind writers, who may wait for each other
+        except SQLAlchemyError:
+            if not live.stale:
+                raise
         return answer({"status": "ready"})
 
     @api.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus", tags=tags)

@@ -28,7 +28,12 @@ TAGS = [
     {"name": "model", "description": "The model's metadata, reloading it, and the server's health."},
 ]
 _KEY = "key"
-_RIGHTS = {Right.READS: "any key", Right.WRITES: "a key that may write", Right.OPERATES: "a key that may write"}
+_RIGHTS = {
+    Right.READS: "any key",
+    Right.WRITES: "a key that may write",
+    Right.DELETES: "an admin key",
+    Right.OPERATES: "an admin key",
+}
 
 
 def _response(description: str, *headers: str) -> dict[str, Any]:

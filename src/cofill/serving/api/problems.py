@@ -32,7 +32,7 @@ class ProblemType(Enum):
     NOT_HTTP = "not-http", 400
     NOT_JSON = "not-json", 400
     KEY_NEEDED = "key-needed", 401
-    KEY_MAY_NOT_WRITE = "key-may-not-write", 403
+    KEY_LACKS_RIGHT = "key-lacks-right", 403
     FOREIGN_ORIGIN = "foreign-origin", 403
     READ_ONLY = "read-only", 403
     NO_SUCH_ADDRESS = "no-such-address", 404

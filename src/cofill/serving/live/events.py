@@ -3,7 +3,8 @@
 An event with an id of the caller's is written once, however often it is sent. Nothing grows with time: what was shown
 is deleted after some days, and the events of a user and an item become one row after some days, which weighs as much
 as they did. From then on their ids are no longer known. What came before an export and what came after stay apart: a
-model may have learned the former.
+model may have learned the former. A row without another event is deleted after two years; a process that has taken it
+in goes by it until it reads a model again.
 """
 
 import math
@@ -26,7 +27,7 @@ from cofill.serving.live.tables import exports as _exports
 from cofill.serving.live.tables import forgotten as _forgotten
 from cofill.serving.live.tables import versions as _versions
 from cofill.serving.live.tombstones import digest_of
-from cofill.serving.settings import KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
+from cofill.serving.settings import FORGET_EVENTS_DAYS, KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
 
 OTHER = "other"
 """What versions that were never served, and kinds beyond those that are told apart, are counted as."""
@@ -58,6 +59,8 @@ class Retention(NamedTuple):
 
     shown: float = KEEP_SHOWN_DAYS
     events: float = KEEP_EVENTS_DAYS
+    """One by one; then they are added up."""
+    sums: float = FORGET_EVENTS_DAYS
 
 
 class EventLog:
@@ -180,7 +183,7 @@ class EventLog:
     # Tidying
 
     def tidy(self, now: float | None = None) -> None:
-        """Delete what was shown long ago, and add up old events; nothing that is followed changes by that."""
+        """Delete what is out of date, and add up old events; nothing that is followed changes by that."""
         now = time.time() if now is None else now
         with self._store.tidying() as connection:
             self._delete_old(connection, now)
@@ -191,6 +194,7 @@ class EventLog:
         for kind, days in ((SHOWN, self._keep.shown), (FORGOTTEN, self._keep.events)):
             old = _events.c.received <= now - days * SECONDS_A_DAY
             connection.execute(delete(_events).where(_events.c.kind == kind, old))
+        connection.execute(delete(_events).where(_events.c.received <= now - self._keep.sums * SECONDS_A_DAY))
 
     def _added_up(self, before: float) -> bool:
         """Make one row of the old events of each of some pairs between two exports; False if there are none."""

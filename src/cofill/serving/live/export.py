@@ -67,16 +67,11 @@ def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
         store.close()
 
 
-def rating_frame(ratings: "Sequence[LiveRating]") -> pl.DataFrame:
-    """user, item, rating and time (seconds)."""
-    return pl.DataFrame(
-        {
-            "user": id_column([rating.user for rating in ratings]),
-            "item": id_column([rating.item for rating in ratings]),
-            "rating": pl.Series([rating.rating for rating in ratings], dtype=pl.Float64),
-            "time": pl.Series([rating.time for rating in ratings], dtype=pl.Float64),
-        }
-    )
+def _frame(rows: "Sequence[LiveRating | LiveInteraction]", value: str) -> pl.DataFrame:
+    """user, item, the column `value` and time (seconds)."""
+    users, items, values, times = zip(*rows, strict=True) if rows else ((), (), (), ())
+    numbers = {name: pl.Series(column, dtype=pl.Float64) for name, column in ((value, values), ("time", times))}
+    return pl.DataFrame({"user": id_column(users), "item": id_column(items), **numbers})
 
 
 def id_column(texts: Sequence[str]) -> pl.Series:
@@ -196,17 +191,7 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
     interactions = [one for one in changes.interactions if stays(one)]
     items = [one for one in changes.items if not one.deleted]
     users = [one for one in changes.users if one.features is not None and one.user not in users_gone]
-    frames = {
-        "ratings": rating_frame(ratings),
-        "interactions": pl.DataFrame(
-            {
-                "user": id_column([one.user for one in interactions]),
-                "item": id_column([one.item for one in interactions]),
-                "count": pl.Series([one.weight for one in interactions], dtype=pl.Float64),
-                "time": pl.Series([one.time for one in interactions], dtype=pl.Float64),
-            }
-        ),
-    }
+    frames = {"ratings": _frame(ratings, "rating"), "interactions": _frame(interactions, "count")}
     removed = [{"user": digest} for digest in forgotten.digests] + [{"item": item} for item in sorted(deleted)]
     with _replacing_folder(out) as draft:
         for name, frame in frames.items():

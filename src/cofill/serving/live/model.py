@@ -79,6 +79,8 @@ class LiveModel:
         self._answered: Answered = lambda name, seconds: None
         self._generation = store.counter().generation
         self._read_at, self._wait = 0.0, 0.0
+        self._stale_seconds = settings.stale_seconds
+        self._seen, self._away = time.monotonic(), False  # the database, and whether it did not answer since
         self.variants = [Variant(name, folder, settings.shares[name]) for name, folder in settings.models.items()]
         for variant in self.variants:
             variant.served = self._fresh(variant)
@@ -112,7 +114,8 @@ class LiveModel:
     async def ask(self, question: Callable[[ServedModel], _Answer], model: str | None = None) -> _Answer:
         """What the model answers, with every change applied that any process acknowledged before this call.
 
-        Of several, the one of that name, or else the first. A question that is cancelled in time is not asked.
+        Of several, the one of that name, or else the first. A question that is cancelled in time is not asked. While
+        the database is away, an answer with a model's version says that it is `stale`.
         """
         variant = self._named(model)
         return await asyncio.wrap_future(self._thread.submit(self._asked, variant, question))
@@ -129,8 +132,22 @@ class LiveModel:
         return answer
 
     def _asked(self, variant: Variant, question: Callable[[ServedModel], _Answer]) -> _Answer:
-        self._catch_up(variant)
-        return question(variant.served)
+        if not self.stale:  # else the follower looks whether it is back, so that no question waits for that
+            try:
+                self._catch_up(variant)
+            except SQLAlchemyError:
+                self._away = True
+                if not self.stale:
+                    raise
+        answer = question(variant.served)
+        if self.stale and isinstance(answer, dict) and "model_version" in answer:
+            answer["stale"] = True
+        return answer
+
+    @property
+    def stale(self) -> bool:
+        """Whether questions are answered without the database, which does not answer, and did a while ago."""
+        return self._away and time.monotonic() - self._seen < self._stale_seconds
 
     def _in_turn(self, work: Callable[[], _Answer]) -> _Answer:
         """Work that waits for its turn like questions; not for their own thread."""
@@ -152,7 +169,11 @@ class LiveModel:
 
     def lag(self) -> int:
         """The number of changes in the database that this process has not applied yet."""
-        change = self.store.counter().change
+        try:
+            change = self.store.counter().change
+        except SQLAlchemyError:
+            self._away = True
+            raise
         return max(0, *(change - variant.served.applied for variant in self.variants))
 
     # Replacing
@@ -211,17 +232,22 @@ class LiveModel:
     def _catch_up(self, variant: Variant) -> bool:
         """Apply what is new; whether anything was."""
         counter, served = self.store.counter(), variant.served
-        if (counter.change, counter.database) == (served.applied, served.database):
-            return False
+        new = (counter.change, counter.database) != (served.applied, served.database)
+        if new:
+            self._apply(variant, counter)
+        self._seen, self._away = time.monotonic(), False
+        return new
+
+    def _apply(self, variant: Variant, counter: Counter) -> None:
+        served = variant.served
         if counter.database != served.database or counter.change < served.applied:
             if counter.database == served.database:
                 self._renew(counter, served.applied)
             kept = variant.kept.path(served.card.version)  # the folder may have a model that is not served yet
             variant.served = self._fresh(variant, kept if kept.is_dir() else None)
-            return True
+            return
         served.apply(self.store.changes_since(served.applied, served.learned))
         served.applied = counter.change
-        return True
 
     def _renew(self, counter: Counter, known: int) -> None:
         """Tell all processes that the database went back, by a restored backup or a replica that lagged behind."""

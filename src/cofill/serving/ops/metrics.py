@@ -6,6 +6,7 @@ That is the multiprocess mode of prometheus_client: `server_processes.py` sets P
 import os
 import time
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest, multiprocess
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -33,15 +34,9 @@ class Metrics:
         )
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._series_by_model: dict[str, Histogram] = {}
-        self._ratings = self._latest("cofill_live_ratings", "Live ratings in the database.")
-        self._events = self._latest("cofill_live_events", "Rows of events in the database, with what was shown.")
-        self._age = Gauge(
-            "cofill_model_age_seconds",
-            "Seconds since a model was trained.",
-            ("model",),
-            multiprocess_mode="livemostrecent",
-            registry=self._own,
-        )
+        self._ratings = self._gauge("cofill_live_ratings", "Live ratings in the database.")
+        self._events = self._gauge("cofill_live_events", "Rows of events in the database, with what was shown.")
+        self._age = self._gauge("cofill_model_age_seconds", "Seconds since a model was trained.", "model")
         self._by_model = Histogram(
             "cofill_model_seconds",
             "Time that an answer for a person took by model, with waiting for its turn.",
@@ -49,46 +44,32 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._own,
         )
-        self._share = Gauge(
-            "cofill_model_share",
-            "The part of the people that a model gets.",
-            ("model",),
-            multiprocess_mode="livemostrecent",
-            registry=self._own,
-        )
-        self._info = Gauge(
-            "cofill_model_info",
-            "1 for a model that is served.",
-            ("model", "version", "kind", "cofill_version"),
-            multiprocess_mode="livemax",
-            registry=self._own,
-        )
-        self._lag = Gauge(
+        self._share = self._gauge("cofill_model_share", "The part of the people that a model gets.", "model")
+        about = ("model", "version", "kind", "cofill_version")
+        self._info = self._gauge("cofill_model_info", "1 for a model that is served.", *about, greatest=True)
+        self._lag = self._gauge(
             "cofill_change_lag",
             "Changes in the database that a process had not taken in yet when it last looked.",
-            multiprocess_mode="livemax",
-            registry=self._own,
+            greatest=True,
         )
-        self._refused = Gauge(
+        self._refused = self._gauge(
             "cofill_live_refused",
             "Live ratings and descriptions that do not fit a model and were left out.",
-            ("model",),
-            multiprocess_mode="livemax",
-            registry=self._own,
+            "model",
+            greatest=True,
         )
-        self._disk_full = Gauge(
-            "cofill_disk_full",
-            "1 while the disk with the database of live ratings is full.",
-            multiprocess_mode="livemax",
-            registry=self._own,
+        self._disk_full = self._gauge(
+            "cofill_disk_full", "1 while the disk with the database of live ratings is full.", greatest=True
         )
-        self._disk_free = self._latest(
+        self._disk_free = self._gauge(
             "cofill_disk_free_bytes", "Space left on the disk with a database of SQLite; -1 if the server cannot tell."
         )
         self._told: dict[str, tuple[str, str, str]] = {}  # by the name of a model
 
-    def _latest(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, multiprocess_mode="livemostrecent", registry=self._own)
+    def _gauge(self, name: str, text: str, *labels: str, greatest: bool = False) -> Gauge:
+        """Of several processes the greatest value is told, or else the latest."""
+        mode: Literal["livemax", "livemostrecent"] = "livemax" if greatest else "livemostrecent"
+        return Gauge(name, text, labels, multiprocess_mode=mode, registry=self._own)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         series = self._series.get((method, route, status))

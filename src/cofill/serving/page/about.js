@@ -1,7 +1,6 @@
 // A form for what somebody may say about themselves: one field for each column that the model knows people by.
 
-import { makeDialog } from "./dialog.js";
-import { fill, freshId, h } from "./dom.js";
+import { fill, freshId, h, makeDialog } from "./dom.js";
 import { state } from "./state.js";
 import { reason, toast } from "./status.js";
 import { columnInWords } from "./words.js";

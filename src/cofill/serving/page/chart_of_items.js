@@ -1,7 +1,6 @@
 // Items drawn as points: where they are on the screen, how they look, which is under the pointer or next in a direction.
 
 import { keyOf } from "./api.js";
-import { colourVariable, groupNames } from "./groups.js";
 import { titleOf } from "./words.js";
 
 /**
@@ -125,7 +124,8 @@ export class ItemChart {
     const color = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
     const look = {
       ...Object.fromEntries(["ink", "muted", "ground", "gold", "accent"].map((name) => [name, color(`--${name}`)])),
-      groups: new Map([null, ...groupNames()].map((group) => [group, color(colourVariable(group))])),
+      other: color("--group-other"),
+      groups: new Map(this.groups.map(({ group, colour }) => [group, color(colour)])),
       font: style.fontFamily,
     };
     pen.clearRect(0, 0, this.width, this.height);
@@ -143,7 +143,7 @@ export class ItemChart {
     const key = keyOf(place.id);
     const radius = this.radius(place);
     pen.globalAlpha = marks.hidden.has(String(place.group)) ? 0.06 : place.group === null ? 0.6 : 0.85;
-    pen.fillStyle = look.groups.get(place.group) ?? look.groups.get(null);
+    pen.fillStyle = look.groups.get(place.group) ?? look.other;
     pen.beginPath();
     pen.arc(x, y, radius, 0, 7);
     pen.fill();
@@ -239,9 +239,12 @@ function star(pen, x, y, radius, color, edge) {
   pen.fill();
 }
 
-/** How many items each group has, in the order of their colours; the rest last. @param {Place[]} places */
+/** How many items each group has, and its colour; the largest first, the rest last. @param {Place[]} places */
 function counted(places) {
-  const names = [...groupNames(), null];
-  return names.map((group) => ({ group, n: places.filter((place) => place.group === group).length }))
-    .filter(({ group, n }) => n > 0 && (group !== null || n < places.length));
+  const counts = new Map();
+  for (const { group } of places) counts.set(group, (counts.get(group) ?? 0) + 1);
+  const rest = counts.get(null) ?? 0;
+  counts.delete(null);
+  const groups = [...counts].sort((a, b) => b[1] - a[1]).map(([group, n], i) => ({ group, n, colour: `--group-${i}` }));
+  return groups.length && rest ? [...groups, { group: null, n: rest, colour: "--group-other" }] : groups;
 }

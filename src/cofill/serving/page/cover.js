@@ -1,10 +1,9 @@
 // The cover of an item: its picture where it has one, else one that is drawn here, always the same for the same title.
 //
-// A drawn cover has the hue of its kind, one of two motifs, and its title set on it where there is room to read it.
+// A drawn cover has one of eight hues and one of two motifs, and its title set on it where there is room to read it.
 
 import { keyOf } from "./api.js";
 import { h, svg } from "./dom.js";
-import { colourOf, groupOf } from "./groups.js";
 import { state } from "./state.js";
 import { mayShow } from "./settings.js";
 import { titleAndYear } from "./words.js";
@@ -16,7 +15,7 @@ import { titleAndYear } from "./words.js";
  */
 
 const WIDE = 200;
-const HUES = [256, 52, 150, 24, 305, 92, 205, 350]; // of the groups, as --group-0 to --group-7 have them
+const HUES = [256, 52, 150, 24, 305, 92, 205, 350];
 const LETTER = 0.56; // width of a letter, in its height
 const LINE = 1.1; // height of a line, in that of its letters
 const LARGEST = 31;
@@ -40,7 +39,7 @@ export function cover(item, { titled = false } = {}) {
 function drawing(item, titled) {
   const height = WIDE * 1.5;
   const dice = thrown(item.title || keyOf(item.id));
-  const tones = toned(colourOf(groupOf(item)), dice);
+  const tones = toned(dice);
   const motif = MOTIFS[Math.floor(dice() * MOTIFS.length)];
   const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${height}`, preserveAspectRatio: "xMidYMid slice" },
     rect(0, 0, WIDE, height, tones.ground));
@@ -102,13 +101,12 @@ function thrown(text) {
   };
 }
 
-/** Tones of one hue and a spark of another: by night, by day, or in full colour. @param {number} group @param {Dice} dice */
-function toned(group, dice) {
-  const strong = group < 0 ? 0.45 : 1; // what has no kind of its own is quieter
-  const hue = (group < 0 ? dice() * 360 : HUES[group]) + (dice() - 0.5) * 22;
+/** Tones of one hue and a spark of another: by night, by day, or in full colour. @param {Dice} dice */
+function toned(dice) {
+  const hue = HUES[Math.floor(dice() * HUES.length)] + (dice() - 0.5) * 22;
   const other = hue + [150, 180, 60, -60][Math.floor(dice() * 4)];
   /** @param {number} light @param {number} colour @param {number} angle */
-  const tone = (light, colour, angle) => `oklch(${light} ${(colour * strong).toFixed(3)} ${((angle + 360) % 360).toFixed(0)})`;
+  const tone = (light, colour, angle) => `oklch(${light} ${colour.toFixed(3)} ${((angle + 360) % 360).toFixed(0)})`;
   const kind = dice();
   if (kind < 0.45) {
     return {

@@ -1,9 +1,8 @@
 // Conditions on what an item is: chips for kinds, ranges for numbers. They come from the columns that the model has.
 
 import { fill, freshId, h } from "./dom.js";
-import { flagColumns } from "./groups.js";
 import { state } from "./state.js";
-import { columnInWords } from "./words.js";
+import { columnInWords, flagColumns } from "./words.js";
 
 const CHIPS = 12;
 const AFTER_TYPING = 500;

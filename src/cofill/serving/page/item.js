@@ -2,15 +2,15 @@
 
 import { aborted, api, keyOf, Problem } from "./api.js";
 import { cover } from "./cover.js";
-import { makeDialog } from "./dialog.js";
-import { fill, h } from "./dom.js";
+import { fill, h, makeDialog } from "./dom.js";
 import { closeItem, openItem, route } from "./route.js";
-import { flagColumns, flagsOf } from "./groups.js";
 import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { loading, nothing, skeletons } from "./status.js";
 import { showWhy } from "./why.js";
-import { columnInWords, count, counted, oneDigit, ratingInWords, titleOf, titleParts, twoDigits, valueInWords, worded } from "./words.js";
+import {
+  columnInWords, count, counted, flagColumns, flagsOf, oneDigit, ratingInWords, titleOf, titleParts, twoDigits, valueInWords, worded,
+} from "./words.js";
 
 /** Shows the item that the address names. */
 export function itemDialog() {

@@ -1,14 +1,17 @@
 // The page: a header that stays, three views that are made when first seen, and an item that may lie open on any.
 
-import { keyDialog } from "./key.js";
-import { fill, h } from "./dom.js";
-import { homeView } from "./home.js";
+import { aboutYou } from "./about.js";
+import { whenUnauthorized } from "./api.js";
+import { fill, h, makeDialog } from "./dom.js";
 import { itemDialog } from "./item.js";
 import { mapView } from "./map.js";
 import { modelView } from "./model.js";
 import { person } from "./person.js";
+import { ratingsList } from "./ratings.js";
+import { recommendationList } from "./recommendations.js";
 import { onRoute, route } from "./route.js";
 import { search } from "./search.js";
+import { starters } from "./starters.js";
 import { state } from "./state.js";
 import { clearToasts, failure, skeletons, toast, watchConnection } from "./status.js";
 import { ratingInWords, titleOf, worded } from "./words.js";
@@ -60,6 +63,48 @@ function confirmRatings() {
     toast(`${titleOf(item)} was not ${worded("rated", "taken")}: ${error.message}`, ours ? again : null);
   });
   state.on("person", clearToasts); // what they would undo is not the next person's
+}
+
+/** The first page: things to rate, the list that follows, and what was rated. @returns {HTMLElement} */
+function homeView() {
+  const { element, refresh } = recommendationList();
+  refresh();
+  return h("div", { class: "home" },
+    h("h1", { class: "unseen" }, "Recommendations"),
+    h("div", { class: "side" }, starters(), ratingsList(), aboutYou()),
+    element);
+}
+
+/** The key that a server open to others asks for. It is kept until the tab is closed. */
+function keyDialog() {
+  whenUnauthorized((refused) => new Promise((resolve) => {
+    /** @type {string|null} */
+    let given = null;
+    const { dialog, body } = makeDialog({
+      label: "API key",
+      className: "key-dialog",
+      onclose: () => {
+        dialog.remove();
+        resolve(given);
+      },
+    });
+    const input = /** @type {HTMLInputElement} */ (h("input", {
+      type: "password", "aria-label": "API key", autocomplete: "off", required: true, autofocus: true,
+    }));
+    fill(body, h("form", {
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        given = input.value.trim();
+        dialog.close();
+      },
+    },
+    h("h2", {}, "This server asks for a key"),
+    h("p", { class: refused ? "wrong" : "muted", role: refused ? "alert" : null }, refused
+      ? "That key was not accepted. Check it, and try again."
+      : ["Whoever runs it has made one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."]),
+    h("div", { class: "line" }, input, h("button", { type: "submit", class: "primary" }, "Continue"))));
+    dialog.showModal();
+  }));
 }
 
 async function start() {

@@ -3,7 +3,6 @@
 import { api, keyOf } from "./api.js";
 import { ItemChart } from "./chart_of_items.js";
 import { announce, fill, h } from "./dom.js";
-import { colourVariable } from "./groups.js";
 import { openItem } from "./route.js";
 import { state } from "./state.js";
 import { failure, nothing } from "./status.js";
@@ -104,9 +103,9 @@ function legend(chart, marks, draw) {
   };
   return h("div", { class: "legend" },
     h("span", { class: "key rated-key" }, "rated"), h("span", { class: "key recommended-key" }, "recommended"),
-    chart.groups.map(({ group, n }) => h("button", {
+    chart.groups.map(({ group, n, colour }) => h("button", {
       type: "button", class: "key group-key", "aria-pressed": "true", title: `${count(n)} items; click to hide or show`,
-      style: { "--key": `var(${colourVariable(group)})` }, onclick: toggle(String(group)),
+      style: { "--key": `var(${colour})` }, onclick: toggle(String(group)),
     }, group ?? "Other")));
 }
 

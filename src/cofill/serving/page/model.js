@@ -3,10 +3,9 @@
 import { api } from "./api.js";
 import { curve } from "./curve.js";
 import { h } from "./dom.js";
-import { flagColumns } from "./groups.js";
 import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
-import { columnInWords, count, valueInWords } from "./words.js";
+import { columnInWords, count, flagColumns, valueInWords } from "./words.js";
 
 const KINDS = { cfn: "Autoencoder (CFN)" };
 
@@ -29,7 +28,7 @@ function about(model) {
     h("p", { class: "note" }, sentence(model)),
     h("ul", { class: "figures" },
       figure(count(model.users), "users"), figure(count(model.items), "items"),
-      figure(count(model.ratings.trained), "ratings to learn from"), figure(count(model.ratings.live), "live ratings"),
+      figure(count(model.ratings.trained), "ratings to learn from"), figure(model.ratings.live === null ? "?" : count(model.ratings.live), "live ratings"),
       figure(`${model.scale.low} – ${model.scale.high}`, "scale of ratings"),
       rmse ? figure(Number(rmse).toFixed(3), "off, typically (validation RMSE)") : null),
     learning(model.history ?? []),

@@ -1,8 +1,7 @@
 // Who looks: oneself, or somebody that the model knows, told apart by what they love. And a way to begin anew.
 
 import { aborted, api, keyOf } from "./api.js";
-import { makeDialog } from "./dialog.js";
-import { announce, fill, h } from "./dom.js";
+import { announce, fill, h, makeDialog } from "./dom.js";
 import { state } from "./state.js";
 import { nothing, reason, skeletons, toast } from "./status.js";
 import { counted, titleAndYear, worded } from "./words.js";

@@ -2,7 +2,6 @@
 
 import { keyOf } from "./api.js";
 import { h } from "./dom.js";
-import { flagsOf } from "./groups.js";
 import { state } from "./state.js";
 
 /** @param {number} digits @param {Intl.NumberFormatOptions} [more] @returns {(value: number) => string} */
@@ -63,6 +62,18 @@ export function ratingInWords(value) {
 export function starred() {
   const { low, high, step } = state.model.scale;
   return low > 0 && high <= 10 && Number.isInteger(high) && (step === null || step === 0.5 || step === 1);
+}
+
+/** Columns of yes and no, such as a column for each genre; the most frequent first. */
+export function flagColumns() {
+  /** @param {*} column */
+  const yes = (column) => column.values.find((one) => one.value === true)?.count ?? 0;
+  return state.model.item_columns.filter((column) => column.kind === "flag" && yes(column) > 0).sort((a, b) => yes(b) - yes(a));
+}
+
+/** What an item is, of that; what is rare says most. @param {import("./api.js").Item} item @returns {string[]} */
+export function flagsOf(item) {
+  return flagColumns().filter((column) => item.attributes?.[column.name] === true).map((column) => column.name).reverse();
 }
 
 const ARTICLES = "The|A|An|Le|La|Les|L'|Un|Une|Der|Die|Das|Ein|Eine|Il|Lo|Gli|Una|El|Los|Las|Den|Det|De|Het|Een";
