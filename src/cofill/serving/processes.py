@@ -162,7 +162,7 @@ class _Server(uvicorn.Server):
         first = self._stop_at == math.inf
         if first:
             if self._drain_seconds:
-                log.info("stopping: /ready says so, and whoever is connected is answered")
+                log.info("stopping: /ready says so, and open connections are answered")
             self._application.live.draining = True
             self.config.encoded_headers.append((b"connection", b"close"))
             self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]

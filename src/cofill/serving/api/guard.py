@@ -52,10 +52,12 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 class Right(Enum):
     """The permission that a route needs."""
 
-    OPEN = "everybody may, at any rate and however busy the server is: it is answered from memory"
-    LIMITED = "everybody may, at a limited rate and however busy the server is: it asks the database"
+    OPEN = "open at any rate and however busy the server is: it is answered from memory"
+    LIMITED = "open at a limited rate and however busy the server is: it asks the database"
     READS = "any key will do"
-    WRITES = "a key that may write; without keys, no page of another origin; nobody where nothing is kept (--read-only)"
+    WRITES = (
+        "a key that may write; without keys, no page of another origin; refused where nothing is kept (--read-only)"
+    )
     DELETES = "the same, with an admin key: what is deleted does not come back"
     OPERATES = "an admin key, where nothing is kept too: it is about the server, not about what people do"
 
