@@ -52,7 +52,7 @@ WRONG: dict[str, list[Any]] = {
     "list_goal": ["later", 1],
     "list_rank": [0, 1.5, 10**6, "many"],
     "list_penalty": [0, -1, float("nan"), "much"],
-    "list_popularity": [-0.1, 1.1, "some"],
+    "popularity_discount": [-0.1, 1.1, "some"],
     "list_grade_power": [0, 11, "steep"],
     "confidence": [-1, 6, "sure"],
     "half_life": [-1, "90 days", "d", float("inf")],

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cofill.cli.serve import add_options
+from cofill.cli.serve import add_serve as add_options
 from cofill.serving.ops.metrics import Metrics
 from cofill.serving.settings import ServingSettings
 
@@ -79,7 +79,7 @@ def test_the_server_is_started_with_flags_that_there_are(name: str) -> None:
     assert settings.drain_seconds == 10
     assert (settings.log_format, settings.access_log, settings.log_addresses) == ("json", True, False)
     # What stops it waits for longer than it may take.
-    longest = settings.drain_seconds + settings.seconds
+    longest = settings.drain_seconds + settings.request_timeout
     if name == "cofill.service":
         (seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", (DEPLOY / name).read_text(), re.MULTILINE)
         assert int(seconds) > longest

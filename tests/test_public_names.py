@@ -50,10 +50,9 @@ def test_all_is_what_is_visible() -> None:
 
 
 def test_every_name_has_one_home() -> None:
-    assert list(cofill._HOMES) == cofill.__all__
-    for name, home in cofill._HOMES.items():
-        module, _, original = home.partition(":")
-        assert getattr(importlib.import_module(module), original or name) is getattr(cofill, name)
+    assert sorted(cofill._HOMES) == sorted(cofill.__all__)
+    for name, (module, original) in cofill._HOMES.items():
+        assert getattr(importlib.import_module(module), original) is getattr(cofill, name)
 
 
 def test_another_name_is_an_attribute_error() -> None:

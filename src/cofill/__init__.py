@@ -88,40 +88,29 @@ __all__ = [
     "split",
 ]
 
-# Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
-# not wait for numba and scipy.
+# Where the public names live. They are imported when first used: `cofill --help` and the reading of files should not
+# wait for numba and scipy.
+_MODULES = {
+    "cofill.cluster.train": "Cluster",
+    "cofill.config": "CFNSettings",
+    "cofill.data.attributes": "Attributes",
+    "cofill.data.datasets": "load:load_dataset side_information:load_side_information",
+    "cofill.data.features": "Features",
+    "cofill.data.interactions": "Interactions",
+    "cofill.data.ratings": "Ratings Scale",
+    "cofill.data.splits": "k_folds split",
+    "cofill.errors": "CofillError",
+    "cofill.evaluation": "CrossValidation Evaluation Interval PairedComparison RankingEvaluation cross_validate "
+    "evaluate evaluate_ranking paired",
+    "cofill.models": "algorithm",
+    "cofill.models.cfn.model": "CFN",
+    "cofill.models.recommender": "Recommender",
+    "cofill.models.results": "Contribution Explanation Predicted RankedList Recommendation Similar UserLists",
+}
 _HOMES = {
-    "CFN": "cofill.models.cfn.model",
-    "Attributes": "cofill.data.attributes",
-    "CFNSettings": "cofill.config",
-    "Cluster": "cofill.cluster.train",
-    "CofillError": "cofill.errors",
-    "Contribution": "cofill.models.results",
-    "CrossValidation": "cofill.evaluation",
-    "Evaluation": "cofill.evaluation",
-    "Explanation": "cofill.models.results",
-    "Features": "cofill.data.features",
-    "Interactions": "cofill.data.interactions",
-    "Interval": "cofill.evaluation",
-    "PairedComparison": "cofill.evaluation",
-    "Predicted": "cofill.models.results",
-    "RankedList": "cofill.models.results",
-    "RankingEvaluation": "cofill.evaluation",
-    "Ratings": "cofill.data.ratings",
-    "Recommendation": "cofill.models.results",
-    "Recommender": "cofill.models.recommender",
-    "Scale": "cofill.data.ratings",
-    "Similar": "cofill.models.results",
-    "UserLists": "cofill.models.results",
-    "algorithm": "cofill.models",
-    "cross_validate": "cofill.evaluation",
-    "evaluate": "cofill.evaluation",
-    "evaluate_ranking": "cofill.evaluation",
-    "k_folds": "cofill.data.splits",
-    "load_dataset": "cofill.data.datasets:load",
-    "load_side_information": "cofill.data.datasets:side_information",
-    "paired": "cofill.evaluation",
-    "split": "cofill.data.splits",
+    name.rpartition(":")[2]: (module, name.partition(":")[0])
+    for module, names in _MODULES.items()
+    for name in names.split()
 }
 
 
@@ -130,8 +119,8 @@ def __getattr__(name: str) -> Any:
 
     if name not in _HOMES:
         raise AttributeError(f"module 'cofill' has no attribute {name!r}")
-    home, _, original = _HOMES[name].partition(":")
-    return getattr(import_module(home), original or name)
+    home, original = _HOMES[name]
+    return getattr(import_module(home), original)
 
 
 def __dir__() -> list[str]:

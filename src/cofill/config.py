@@ -101,8 +101,8 @@ class ListSettings(Settings):
         gt=0,
         description="ridge penalty of the list scorer, in the sums of squared grades that an item has on average",
     )
-    list_popularity: float = Field(
-        title="Brake on popularity",
+    popularity_discount: float = Field(
+        title="Popularity discount",
         default=0.15,
         ge=0,
         le=1,

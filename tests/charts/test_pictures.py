@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.charts.axes import round_axis, round_step, tick_label, tight_axis
+from cofill.charts.axes import round_axis, round_step, tick_label
 from cofill.charts.design import DARK, LIGHT, SERIES
 from cofill.charts.graphs import Mark, Series, bars, curves, histogram
 from cofill.charts.label_places import Box, Point, place_labels, width_of
@@ -33,7 +33,7 @@ def test_an_axis_holds_its_numbers_between_few_round_ticks(one: float, other: fl
 
 @given(st.integers(1, 500), st.integers(0, 500))
 def test_epochs_are_marked_at_whole_numbers(first: int, more: int) -> None:
-    axis = tight_axis(first, first + more, 0, 100, whole=True)
+    axis = round_axis(first, first + more, 0, 100, whole=True, tight=True)
     assert all(tick == round(tick) for tick in axis.ticks)
 
 

@@ -220,7 +220,7 @@ def test_everybodys_lists_are_safe_in_a_spreadsheet(run: Run, tmp_path: Path) ->
 
 
 def test_out_is_for_everybody(refused: Callable[..., str], model: Path, tmp_path: Path) -> None:
-    assert "--out goes with --all" in refused("recommend", model, "--user", "1", "--out", tmp_path / "r.csv")
+    assert "--out and --ray go with --all" in refused("recommend", model, "--user", "1", "--out", tmp_path / "r.csv")
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -246,7 +246,7 @@ def test_similar(run: Run, refused: Callable[..., str], model: Path) -> None:
     likeness = [entry["similarity"] for entry in found]
     assert likeness == sorted(likeness, reverse=True)
     assert run("similar", model, "--item", 1, "-n", 3).out.startswith("Like [red]Alien[/red]\n")
-    assert "item 'nothing' is not in the model" in refused("similar", model, "--item", "nothing")
+    assert "unknown id 'nothing'" in refused("similar", model, "--item", "nothing")
 
 
 @pytest.mark.parametrize("words", [("recommend", "MODEL", "--user", "1"), ("similar", "MODEL", "--item", "1")])

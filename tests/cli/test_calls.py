@@ -38,11 +38,11 @@ def test_version(run: Run, flag: str) -> None:
     ids=" ".join,
 )
 def test_every_command_has_help(run: Run, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     result = run(*command, "--help")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith(f"usage: cofill {' '.join(command)}")
-    assert len(result.out.splitlines()) <= 45  # one screen
+    assert len(result.out.splitlines()) <= 40  # one screen
 
 
 def test_help_is_short_and_help_all_is_not(run: Run) -> None:
@@ -94,9 +94,8 @@ def test_help_imports_nothing_heavy() -> None:
         (["train"], "required: RATINGS, --out"),
         (["train", "r.csv", "--out", "m", "--epoch", "3"], "no option --epoch (did you mean --epochs?)"),
         (["evaluate", "m", "r.csv", "--user", "3"], "no option --user (did you mean --user-column?)"),
-        (["evaluate", "m", "r.csv", "more"], "no place for 'more'"),
+        (["evaluate", "m", "r.csv", "more"], "unexpected argument 'more'"),
         (["predict", "m", "p.csv", "--scale", "1", "5"], "no option --scale"),
-        (["train", "r.csv", "--out", "m", "--scale", "low", "5"], "invalid float value: 'low'"),
         (["recommend", "m"], "one of the arguments --user --ratings --describe --all is required"),
         (["recommend", "m", "--user", "1", "--all"], "not allowed with"),
         (["recommend", "m", "--describe", "age"], "must be COLUMN=VALUE, such as age=25, got 'age'"),
@@ -111,7 +110,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["recommend", "m", "--all", "-n", "-1"], "at least 1, got '-1'"),
         (["similar", "m", "--item", "1", "-n", "many"], "at least 1, got 'many'"),
         (["similar", "m"], "required: --item"),
-        (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--seed", "-1"], "0 or more, got '-1'"),
+        (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--seed", "-1"], "at least 0, got '-1'"),
         (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--strategy", "luck"], "invalid choice: 'luck'"),
         (["datasets", "make", "--out", "w", "--users", "0"], "--users: must be a whole number of at least 1"),
         (["datasets", "make", "--out", "w", "--like", "ml-2m"], "invalid choice: 'ml-2m'"),

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cofill import doctor, extras
+from cofill import extras
+from cofill.cli import doctor
 from cofill.errors import CofillError
 from tests.cli.conftest import Run
 
@@ -74,31 +75,17 @@ def test_missing_packages_come_with_their_command(run: Run, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("files", "cores", "memory"),
-    [
-        ({"cpu.max": "150000 100000\n", "memory.max": "2147483648\n"}, 1.5, 2 << 30),
-        ({"cpu.max": "max 100000\n", "memory.max": "max\n"}, None, None),
-        (
-            {
-                "cpu/cpu.cfs_quota_us": "400000\n",
-                "cpu/cpu.cfs_period_us": "100000\n",
-                "memory/memory.limit_in_bytes": "1073741824\n",
-            },
-            4.0,
-            1 << 30,
-        ),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, None, None),
-        ({}, None, None),
-    ],
+    ("cpu", "memory", "found"),
+    [("150000 100000\n", "2147483648\n", (1.5, 2 << 30)), ("max 100000\n", "max\n", (None, None))],
 )
 def test_limits_of_containers(
-    files: dict[str, str], cores: Any, memory: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cpu: str, memory: str, found: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    (tmp_path / "cpu.max").write_text(cpu)
+    (tmp_path / "memory.max").write_text(memory)
     monkeypatch.setattr(doctor, "_CGROUP", tmp_path)
-    assert (doctor._container_cores(), doctor._container_memory()) == (cores, memory)
+    machine = doctor._machine()
+    assert (machine["cores_of_container"], machine["memory_of_container"]) == found
 
 
 def test_a_source_tree_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,8 +163,6 @@ def test_interactions_are_measured_by_lists(
 
 def test_wrong_calls(refused: Callable[..., str], halves: tuple[Path, Path]) -> None:
     model, test = halves
-    assert "--top says how to measure lists; add --ranking" in refused("evaluate", model, test, "--top", 5, code=2)
-    assert "--relevant says how to" in refused("evaluate", model, test, "--relevant", 4, code=2)
     assert "at least 1" in refused("evaluate", model, test, "--ranking", "--top", 0, code=2)
     assert "invalid choice: 'films'" in refused("evaluate", model, test, "--group-by", "films", code=2)
     assert "add --fold-in" in refused("evaluate", model, test, "--fold-in-ratings", 5, code=2)

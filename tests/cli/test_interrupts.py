@@ -36,7 +36,7 @@ def run(options):
     return 0
 
 command = types.ModuleType("cofill.cli.doctor")
-command.run, command.add_options = run, lambda parser: None
+command.run_doctor, command.add_doctor = run, lambda parser: None
 sys.modules[command.__name__] = command
 sys.argv = ["cofill", "doctor"]
 main()

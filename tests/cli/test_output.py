@@ -1,15 +1,12 @@
 """Tables and notes on terminals of any width: all is there, and no word is broken on a usual one."""
 
 import re
-import sys
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from cofill.cli.output import Stars, note, print_table, shown, wrapped
+from cofill.charts.markup import Stars, shown
+from cofill.cli.output import print_table
 from cofill.evaluation.intervals import Interval
-from cofill.report.page_parts import cell as cell_of_a_page
 from cofill.serving.api.requests import rounded, significant
 
 WIDTHS = (80, 100)
@@ -79,32 +76,7 @@ def test_a_word_longer_than_the_terminal_is_all_there(
 def test_minus_zero_is_never_printed() -> None:
     """Which of the two a sum of amounts rounds to is chance, and differs between processors."""
     nothing = -1e-9
-    assert [shown(nothing), shown(Stars(nothing)), cell_of_a_page(nothing)] == ["0.0000", "0.00", "0.0000"]
+    assert [shown(nothing), shown(Stars(nothing))] == ["0.0000", "0.00"]
     assert str(Interval(nothing, 0.5, (nothing,))) == "0.0000 ± 0.5000"
     assert [rounded(nothing), significant(-0.0)] == [0, 0]
     assert "-" not in f"{rounded(nothing)}{significant(-0.0)}"
-
-
-word = st.text("abcdefg-", min_size=1, max_size=12)
-
-
-@settings(deadline=None)
-@given(st.lists(word, min_size=1, max_size=60), st.integers(30, 100))
-def test_notes_are_broken_between_words(words: list[str], width: int) -> None:
-    text = " ".join(words)
-    assert wrapped(text, width).split() == words
-    assert all(len(line) <= width for line in wrapped(text, width).split("\n"))
-
-
-def test_a_note_goes_on_under_its_first_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    long = "next:   cofill recommend model --describe age=13 --describe occupation=pupil"
-    note(long)
-    assert capsys.readouterr().err == f"{long}\n"  # a file, or another program: one line
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    note(long)
-    assert capsys.readouterr().err == (
-        "next:   cofill recommend model --describe age=13 \\\n        --describe occupation=pupil\n"
-    )

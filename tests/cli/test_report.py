@@ -82,7 +82,7 @@ def test_the_page_tells_the_command_that_makes_it_again(run: Run, model: Path, t
     odd.write_text("1;1;4.5\n2;3;1\n")
     call = ("--test", odd, "--users", 3, 7, "--separator", ";", "--no-header", "--scale", 1, 5)
     assert run("report", model, *call, "--out", tmp_path / "a.html", "--quiet").code == 0
-    command = f"cofill report model --test '{odd}' --users 3 7 --separator ';' --no-header --scale 1.0 5.0"
+    command = f"cofill report {model} --test '{odd}' --users 3 7 --separator ';' --no-header --scale 1 5"
     assert command in check((tmp_path / "a.html").read_text(encoding="utf-8")).text
 
 

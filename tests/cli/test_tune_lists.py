@@ -41,7 +41,7 @@ def test_lists_of_ratings(run: Run, world: Path, tmp_path: Path, monkeypatch: py
     out = tmp_path / "t"
     done = run("tune", world / "ratings.csv", "--goal", "ndcg", "--out", out, *TRIALS, "--validation", 0.2)
     assert done.code == 0, done
-    genes = "list_penalty, list_popularity, list_grade_power, half_life"
+    genes = "list_penalty, popularity_discount, list_grade_power, half_life"
     assert done.err.startswith(f"900 ratings; searching {genes}, scored by validation NDCG@10\n")
     assert "validation NDCG@10" in done.out
     assert "RMSE" not in done.out + done.err
@@ -76,9 +76,9 @@ def test_interactions_are_searched_for_lists(
     """Without times no half-life; with counts, the confidence in them."""
     done = run("tune", plays, *PLAYS, "--out", tmp_path / "t", *TRIALS, "--sampler", "tpe", "--list-rank", 15)
     assert done.code == 0, done
-    assert "240 interactions; searching list_penalty, list_popularity, confidence, scored by" in done.err
+    assert "240 interactions; searching list_penalty, popularity_discount, confidence, scored by" in done.err
     best = read_settings_file(tmp_path / "t" / "best.toml")
-    assert set(best) == {"seed", "list_rank", "list_penalty", "list_popularity", "confidence"}
+    assert set(best) == {"seed", "list_rank", "list_penalty", "popularity_discount", "confidence"}
     (again,) = (line[2:] for line in (tmp_path / "t" / "best.toml").read_text().splitlines() if "cofill tune" in line)
     repeated = run(*shlex.split(again)[1:], "--out", tmp_path / "t", "--quiet", "--json")
     assert json.loads(repeated.out)["complete"] == 3

@@ -74,7 +74,7 @@ class ServedHere(Asked):
     """A server in a thread, for tests that only ask: it starts no process."""
 
     def __init__(self, model: Path, **settings: Any) -> None:
-        limits = {"requests_per_second": 0.0, "seconds": PATIENCE}
+        limits = {"requests_per_second": 0.0, "request_timeout": PATIENCE}
         self.application = Application(ServingSettings(model=model, **(limits | settings)))
         config = uvicorn.Config(
             self.application.asgi, http=BoundedHttp, ws="none", log_config=None, access_log=False, server_header=False
@@ -126,7 +126,7 @@ class Server(Asked):
     ) -> None:
         self.log = model.parent / f"{model.name}-{time.monotonic_ns()}.log"
         one = [] if any(option.startswith("--model=") for option in options) else [str(model)]
-        words = ["serve", *one, "--port", "0", "--json", f"--seconds={PATIENCE:g}", *options]
+        words = ["serve", *one, "--port", "0", "--json", f"--request-timeout={PATIENCE:g}", *options]
         variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **(environment or {})}
         with self.log.open("wb") as errors:
             if from_nothing:

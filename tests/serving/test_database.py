@@ -54,7 +54,7 @@ def test_nobody_else_may_read_what_people_rated(store: Store, model: Path, caplo
     again = Store(url_of(None, model))
     again.open()
     again.close()
-    assert "everybody on this machine could read people's ratings" in caplog.text
+    assert "all users of this machine could read the ratings" in caplog.text
     assert [path.stat().st_mode & 0o777 for path in files] == [0o640] * 3
 
 

@@ -47,7 +47,7 @@ def test_a_request_is_given_up_after_its_time() -> None:
         await asyncio.Event().wait()
 
     async def ask() -> tuple[httpx.Response, httpx.Response]:
-        async with guarded(never, seconds=0.1) as client:
+        async with guarded(never, request_timeout=0.1) as client:
             declared = {"content-type": "application/json"}
             return await client.get("/v1/model"), await client.post("/v1/why", content=cut_short(), headers=declared)
 
@@ -99,7 +99,7 @@ def test_bodies_that_are_being_read_are_under_way_too_and_hold_up_nobody(concurr
             await more.wait()
             yield b"}"
 
-        async with guarded(held, concurrency=concurrency, seconds=600) as client:
+        async with guarded(held, concurrency=concurrency, request_timeout=600) as client:
             declared = {"content-type": "application/json"}
             reading = [
                 asyncio.ensure_future(client.post("/v1/why", content=trickling(), headers=declared)) for _ in range(50)

@@ -52,10 +52,10 @@ def test_shares_are_kept_to() -> None:
         ({"models": ["a"]}, "is no NAME=FOLDER"),
         ({"models": ["a b=c"]}, "is no NAME=FOLDER"),
         ({"models": ["a=b", "a=c"]}, "two models are called 'a'"),
-        ({"models": ["a=b", "b=c"], "split": "90"}, "--split"),
-        ({"models": ["a=b", "b=c"], "split": "90:5:5"}, "has 3 shares for 2 models"),
-        ({"models": ["a=b", "b=c"], "split": "0:0"}, "not 0 to all"),
-        ({"model": "a", "split": "90:10"}, "has 2 shares for 1 models"),
+        ({"models": ["a=b", "b=c"], "traffic_split": "90"}, "--traffic-split"),
+        ({"models": ["a=b", "b=c"], "traffic_split": "90:5:5"}, "has 3 shares for 2 models"),
+        ({"models": ["a=b", "b=c"], "traffic_split": "0:0"}, "not 0 to all"),
+        ({"model": "a", "traffic_split": "90:10"}, "has 2 shares for 1 models"),
     ],
 )
 def test_wrong_settings(given: dict[str, Any], said: str) -> None:
@@ -66,7 +66,7 @@ def test_wrong_settings(given: dict[str, Any], said: str) -> None:
 def test_settings_of_one_and_of_several() -> None:
     one = ServingSettings.of({"model": "there/model"})
     assert (one.models, one.shares) == ({"model": Path("there/model")}, {"model": 1.0})
-    two = ServingSettings.of({"models": ["a=x", "b=y"], "split": "90:10"})
+    two = ServingSettings.of({"models": ["a=x", "b=y"], "traffic_split": "90:10"})
     assert (two.model, two.shares) == (Path("x"), {"a": 0.9, "b": 0.1})
     assert ServingSettings.model_validate_json(two.model_dump_json()) == two
 
@@ -124,7 +124,7 @@ def test_where_nothing_can_be_kept_it_is_told(model: Path, caplog: pytest.LogCap
 def both(trained: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedTwice]:
     place = tmp_path_factory.mktemp("both")
     a, b = shutil.copytree(trained, place / "a"), shutil.copytree(other, place / "b")
-    running = ServedTwice(a, models={"now": a, "new": b}, split="70:30")
+    running = ServedTwice(a, models={"now": a, "new": b}, traffic_split="70:30")
     yield running
     running.stop()
     assert running.failures.traces == []

@@ -134,16 +134,16 @@ def test_the_defaults_are_tried_again_if_that_failed(data: SearchData, sampler: 
 
 
 def test_what_is_searched(data: SearchData, ratings: Ratings) -> None:
-    always = {"list_penalty", "list_popularity"}
+    always = {"list_penalty", "popularity_discount"}
     assert genes_of(data) == always | {"list_grade_power", "half_life"}
     assert genes_of(SearchData.of(interactions())) == always | {"confidence"}
     assert genes_of(SearchData.of(interactions(counts=False))) == always
     assert genes_of(SearchData.of(interactions(times=True))) == always | {"confidence", "half_life"}
     at_once = Ratings.read([("a", "x", 3, 7), ("a", "y", 5, 7), ("b", "x", 4, 7)])
     assert genes_of(SearchData.of(at_once)) == always | {"list_grade_power"}
-    assert genes_of(data, half_life=90, list_penalty=2) == {"list_popularity", "list_grade_power"}
+    assert genes_of(data, half_life=90, list_penalty=2) == {"popularity_discount", "list_grade_power"}
     with pytest.raises(SettingsError, match="every setting that could be searched is given"):
-        genes_of(SearchData.of(interactions(counts=False)), list_penalty=1, list_popularity=0)
+        genes_of(SearchData.of(interactions(counts=False)), list_penalty=1, popularity_discount=0)
 
 
 def test_confidence_is_found_where_counts_tell_what_people_like() -> None:

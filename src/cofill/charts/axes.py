@@ -22,9 +22,15 @@ class Axis:
         return self.begin + (value - self.low) / (self.high - self.low) * (self.end - self.begin)
 
 
-def round_axis(low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False) -> Axis:
-    """An axis that holds low and high and ends at ticks; `whole`: with ticks at whole numbers only."""
-    if _all_alike(low, high):
+def round_axis(
+    low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False, tight: bool = False
+) -> Axis:
+    """An axis that holds low and high and ends at ticks, or, where it is `tight`, at low and high themselves.
+
+    `whole`: with ticks at whole numbers only.
+    """
+    inside = (low, high)
+    if alike := high - low <= _NOTHING * max(abs(low), abs(high), 1.0):  # nothing between that a picture could show
         around = abs(low) * 0.05 if abs(low) > _NOTHING else 0.5
         low, high = low - around, high + around
     step = round_step((high - low) / about)
@@ -32,21 +38,10 @@ def round_axis(low: float, high: float, begin: float, end: float, *, about: int 
         step = max(1.0, step)
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     ticks = tuple(float(np.round(number * step, 12)) for number in range(first, max(last, first + 1) + 1))
-    return Axis(ticks[0], ticks[-1], begin, end, ticks)
-
-
-def tight_axis(low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False) -> Axis:
-    """An axis from low to high exactly, with the round numbers in between."""
-    outer = round_axis(low, high, begin, end, about=about, whole=whole)
-    if _all_alike(low, high):
-        return outer
+    if alike or not tight:
+        return Axis(ticks[0], ticks[-1], begin, end, ticks)
     slack = (high - low) * 1e-9
-    return Axis(low, high, begin, end, tuple(tick for tick in outer.ticks if low - slack <= tick <= high + slack))
-
-
-def _all_alike(low: float, high: float) -> bool:
-    """Whether there is nothing between them that a picture could show."""
-    return high - low <= _NOTHING * max(abs(low), abs(high), 1.0)
+    return Axis(*inside, begin, end, tuple(tick for tick in ticks if low - slack <= tick <= high + slack))
 
 
 def round_step(about: float) -> float:

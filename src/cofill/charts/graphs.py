@@ -11,7 +11,7 @@ from math import cos, pi, sin
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from cofill.charts.axes import Axis, round_axis, tick_label, tight_axis
+from cofill.charts.axes import Axis, round_axis, tick_label
 from cofill.charts.design import LIGHT, SERIES, written_out
 from cofill.charts.markup import Markup, element, style, text
 from cofill.files import replacing
@@ -146,7 +146,7 @@ def histogram(
 
     `name` is then that of the bars.
     """
-    across = tight_axis(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT, about=8)
+    across = round_axis(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT, about=8, tight=True)
     up = round_axis(0, max([*counts, *(other.y if other else ())]), HEIGHT - _BOTTOM, _TOP)
     parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
@@ -328,7 +328,7 @@ def _looks(charts: Sequence[Chart]) -> dict[str, _Look]:
 
 def _y_axis(charts: Sequence[Chart], begin: float, end: float, ticks: int) -> Axis:
     if charts[0].y_range is not None:
-        return tight_axis(*charts[0].y_range, begin, end, about=ticks)
+        return round_axis(*charts[0].y_range, begin, end, about=ticks, tight=True)
     heights = [
         edge
         for chart in charts
@@ -350,7 +350,7 @@ def _x_axis(chart: Chart, shifts: Sequence[float], begin: float, end: float, tic
         return Axis(low - room, high + room, begin, end, tuple(places))
     whole = all(place == round(place) for place in places)
     room = (high - low) * 0.02 if of_points else 0.0
-    return tight_axis(low, high + room, begin, end, about=ticks, whole=whole)
+    return round_axis(low, high + room, begin, end, about=ticks, whole=whole, tight=True)
 
 
 def _panel(

@@ -60,3 +60,23 @@ def _attribute(value: str | float | bool) -> str:
 def decimal(value: float) -> str:
     """With one digit after the point at most: a tenth of a pixel."""
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")
+
+
+class Stars(float):
+    """A predicted rating: two digits are more than a user can tell apart."""
+
+
+def shown(cell: object) -> str:
+    """A cell of a table: integers with separators, ratings with two digits, other numbers with four, None as a dash.
+
+    A number that rounds to nothing is 0.0000 (`z`): its sign is chance, and differs between processors.
+    """
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if isinstance(cell, float):
+        return f"{cell:z.2f}" if isinstance(cell, Stars) else f"{cell:z.4f}"
+    return cell if isinstance(cell, str) else str(cell)

@@ -46,6 +46,7 @@ def _be_the_command() -> NoReturn:
 
 def _run(words: Sequence[str]) -> int:
     """As `main`, but an interrupt is raised."""
+    import shlex
     import warnings
 
     from cofill.cli.parser import parser_for
@@ -59,6 +60,7 @@ def _run(words: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
             options = parser_for(words).parse_args(words)
+            options.words, options.call = words, shlex.join(["cofill", *words])
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code

@@ -7,8 +7,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from cofill.cli.options import add_json, add_seed, count
-from cofill.cli.output import Stars, note, print_json, print_table
+from cofill.charts.markup import Stars
+from cofill.cli.options import add_output, add_seed, count
+from cofill.cli.output import note, print_json, print_table
 from cofill.errors import CofillError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _SHOWN = 5  # recommendations; the report has all
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything (default demo)"
     )
@@ -26,18 +27,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", type=count, default=800, help="films in the world (default 800)")
     parser.add_argument("--ratings", type=count, default=150_000, help="ratings in the world (default 150000)")
     add_seed(parser, "same seed, same demo")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json(parser)
+    add_output(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    from cofill.cli.tour import LISTED, MEASURED, run_demo
+def run_demo(options: argparse.Namespace) -> int:
+    from cofill.cli.tour import LISTED, MEASURED, make_demo
 
     out: Path = options.out
     ours = (out / "report.html", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not any(path.exists() for path in ours))):
         raise CofillError(f"{out}: exists and is not an earlier demo; choose another --out")
-    result = run_demo(
+    result = make_demo(
         out,
         users=options.users,
         items=options.items,

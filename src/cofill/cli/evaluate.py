@@ -3,26 +3,24 @@
 import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cofill.cli.cluster_options import add_scoring, check_ray, division
-from cofill.cli.options import add_json, add_reading, count, load_ratings
+from cofill.cli.options import add_model, add_output, add_reading, add_scoring, check_ray, count, division, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.progress import share_done
 
 if TYPE_CHECKING:
     from cofill.cluster.score import ModelOutline
     from cofill.data.ratings import Ratings, Scale
-    from cofill.evaluation import Evaluation, MeasuredLists, RankingEvaluation
+    from cofill.evaluation import Cluster, Evaluation, ListCluster, MeasuredLists, RankingEvaluation, UserCluster
     from cofill.models.lists.rules import By
     from cofill.models.recommender import Recommender
 
 _LENGTH = 10
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+def add_evaluate(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
     parser.add_argument("ratings", metavar="RATINGS", help="test ratings: a file, or a data set's name")
     parser.add_argument(
         "--group-by",
@@ -35,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="also measure the recommended lists (top-N metrics), beside those of the most popular items; "
         "interactions are measured by lists alone",
     )
-    parser.add_argument("--top", type=count, metavar="N", help=f"with --ranking: length of a list (default {_LENGTH})")
+    parser.add_argument("--top", type=count, metavar="N", help=f"measure lists of this length (default {_LENGTH})")
     parser.add_argument(
         "--relevant",
         type=float,
@@ -66,14 +64,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --strategy: fit popularity, recent popularity, a Markov chain, EASE and lists without order on "
         "these training ratings, and show them beside",
     )
-    add_scoring(parser, "measure by tasks over ranges of people on a Ray cluster")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json(parser)
+    add_scoring(parser, "measure by tasks over ranges of users on a Ray cluster")
+    add_output(parser)
     add_reading(parser)
     parser.set_defaults(refuse=parser.error)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_evaluate(options: argparse.Namespace) -> int:
     from cofill.evaluation import evaluate
     from cofill.models.recommender import Recommender
 
@@ -88,8 +85,9 @@ def run(options: argparse.Namespace) -> int:
     test = load_ratings(options.ratings, options)
     rated = getattr(test, "rated", True) and model.rated
     errors = rated and options.fold_in is None
-    lists = options.ranking or not errors
-    _check(options, lists=lists, errors=errors)
+    lists = options.ranking or not errors or options.top is not None or options.relevant is not None
+    if options.group_by is not None and not errors:
+        options.refuse("--group-by groups the errors of predicted ratings, which are not measured here; leave it out")
     if not rated:
         note("there are no ratings to compare predictions with: only lists are measured")
     result: Evaluation | None = None
@@ -179,35 +177,20 @@ def _on_cluster(
     return found.trained_on, found.ratings, found.rankings
 
 
-def _check(options: argparse.Namespace, *, lists: bool, errors: bool) -> None:
-    """Refuse options about what is not measured."""
-    for name in ("top", "relevant"):
-        if getattr(options, name) is not None and not lists:
-            options.refuse(f"--{name} says how to measure lists; add --ranking")
-    if options.group_by is not None and not errors:
-        options.refuse("--group-by groups the errors of predicted ratings, which are not measured here; leave it out")
-
-
 def _rankings(model: "Recommender", test: "Ratings", options: argparse.Namespace) -> "Mapping[By, RankingEvaluation]":
     """The lists of every kind that the model makes."""
-    measure = _measurement(model, test, options)
+    from cofill.evaluation import evaluate_newcomers, evaluate_ranking
+
+    settings: dict[str, Any] = {"n": options.top or _LENGTH, "relevant": options.relevant}
+    measure: Callable[..., RankingEvaluation] = partial(evaluate_ranking, model, test, **settings)
+    if options.fold_in is not None:
+        measure = partial(evaluate_newcomers, model, _fold_in(options), test, **settings)
     kinds: tuple[By, ...] = ("list", "rating") if model.rated else ("list",)
     found: dict[By, RankingEvaluation] = {}
     with share_done("ranking", options.quiet) as report:
         for by in kinds:
             found[by] = measure(by=by, report=_part_of(report, len(found), len(kinds)))
     return found
-
-
-def _measurement(
-    model: "Recommender", test: "Ratings", options: argparse.Namespace
-) -> "Callable[..., RankingEvaluation]":
-    from cofill.evaluation import evaluate_newcomers, evaluate_ranking
-
-    settings = {"n": options.top or _LENGTH, "relevant": options.relevant}
-    if options.fold_in is None:
-        return partial(evaluate_ranking, model, test, **settings)
-    return partial(evaluate_newcomers, model, _fold_in(options), test, **settings)
 
 
 def _fold_in(options: argparse.Namespace) -> "Ratings":
@@ -223,28 +206,20 @@ def _part_of(report: Callable[[float], None] | None, number: int, parts: int) ->
 
 
 def _print_ratings(result: "Evaluation", options: argparse.Namespace) -> None:
-    intervals = result.within_interval is not None
-    held = ("within 90 % interval",) if intervals else ()
-    whole = (result.within_interval,) if intervals else ()
-    print_table(
-        f"{options.model} on {options.ratings}",
-        ("RMSE", "MAE", *held, "ratings", "of these cold"),
-        [(result.rmse, result.mae, *whole, result.ratings, result.cold)],
-    )
+    title, names = f"{options.model} on {options.ratings}", ("RMSE", "MAE", "within 90 % interval")
+    whole = (result.rmse, result.mae, result.within_interval, result.ratings, result.cold)
+    print_table(title, (*names, "ratings", "of these cold"), [whole])
     by = options.group_by or "items"
-    groups = result.clusters if by == "items" else result.user_clusters
     rows = [
-        (
-            *(f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, c.mae),
-            *((c.within_interval,) if intervals else ()),
-        )
-        for c in groups
+        (_fifth(group), group.most_training_ratings, group.ratings, group.rmse, group.mae, group.within_interval)
+        for group in (result.clusters if by == "items" else result.user_clusters)
     ]
-    print_table(
-        f"By number of training ratings of the {by.removesuffix('s')}",
-        (by, "training ratings up to", "test ratings", "RMSE", "MAE", *held),
-        rows,
-    )
+    title = f"By number of training ratings of the {by.removesuffix('s')}"
+    print_table(title, (by, "training ratings up to", "test ratings", *names), rows)
+
+
+def _fifth(group: "Cluster | UserCluster | ListCluster") -> str:
+    return f"{group.share_from:.0%} to {group.share_to:.0%}"
 
 
 def _print_rankings(found: "Mapping[By, RankingEvaluation]", options: argparse.Namespace) -> None:
@@ -253,37 +228,30 @@ def _print_rankings(found: "Mapping[By, RankingEvaluation]", options: argparse.N
     rows["popularity"] = one.popularity
     which = "every interaction is relevant" if one.relevant is None else f"relevant from {one.relevant:g}"
     who = "new users" if options.fold_in else "users"
+    measures = ("NDCG", "precision", "recall", "F1", "MRR", "coverage", "novelty")
     print_table(
         f"Lists of {one.n} for {one.users:,} {who}, out of all items they had not rated; {which}: {one.ratings:,} "
         f"{'interactions' if one.relevant is None else 'ratings'}",
-        (
-            *("lists by", "NDCG", "precision", "recall", "F1", "MRR", "coverage", "novelty"),
-            *("capped recall@20", "NDCG@100"),
-        ),
+        ("lists by", *measures, "capped recall@20", "NDCG@100"),
         [
             (
-                *(name, lists.ndcg, lists.precision, lists.recall, lists.f1, lists.mrr, lists.coverage, lists.novelty),
-                *(lists.at(20).recall_capped, lists.at(100).ndcg),
+                name,
+                *(getattr(lists, measure.lower()) for measure in measures),
+                lists.at(20).recall_capped,
+                lists.at(100).ndcg,
             )
             for name, lists in rows.items()
         ],
     )
-    print_table(
-        f"Recall of lists of {one.n} by number of training ratings of the item",
-        ("items", "training ratings up to", "relevant", *(f"by {name}" for name in rows)),
-        [
-            (
-                *(f"{group.share_from:.0%} to {group.share_to:.0%}", group.most_training_ratings, group.ratings),
-                *(lists.clusters[place].recall for lists in rows.values()),
-            )
-            for place, group in enumerate(one.clusters)
-        ],
-    )
-    print_table(
-        f"Share of the places in lists of {one.n} by number of training ratings of the item",
-        ("lists by", "none", "1 to 5", "more"),
-        [(name, lists.slots.unrated, lists.slots.few, lists.slots.more) for name, lists in rows.items()],
-    )
+    groups = [
+        (_fifth(group), group.most_training_ratings, group.ratings, *(own.clusters[at].recall for own in rows.values()))
+        for at, group in enumerate(one.clusters)
+    ]
+    title = f"Recall of lists of {one.n} by number of training ratings of the item"
+    print_table(title, ("items", "training ratings up to", "relevant", *(f"by {name}" for name in rows)), groups)
+    title = f"Share of the places in lists of {one.n} by number of training ratings of the item"
+    slots = [(name, lists.slots.unrated, lists.slots.few, lists.slots.more) for name, lists in rows.items()]
+    print_table(title, ("lists by", "none", "1 to 5", "more"), slots)
     if one.unknown_items:
         note(f"{one.unknown_items:,} of the relevant ratings are of items that the model does not know: missed")
 

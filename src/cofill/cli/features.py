@@ -5,9 +5,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from cofill.cli.options import add_json
+from cofill.cli.options import add_output
 from cofill.cli.output import note, print_json, print_table
-from cofill.cli.side_information import FeatureReading, Side, add_feature_reading, show_features
+from cofill.cli.side_information import HOW_READ, Side, SideReader, add_feature_reading, given_flags, show_features
 from cofill.data import datasets
 from cofill.data.features.lists import TABLE, Links, source_kinds
 from cofill.errors import DataError, SettingsError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LISTED = 12  # categories that a table shows
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_features(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="SOURCE", help="a file of side information, a model's folder, or a data set's name"
     )
@@ -27,12 +27,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=source_kinds(),
         help="what the file holds (default: tags if it has a column tag, or a table)",
     )
-    parser.add_argument("--quiet", action="store_true", help="show no progress and no hints")
-    add_json(parser)
+    add_output(parser, "show no progress and no hints")
     add_feature_reading(parser, alone=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_features(options: argparse.Namespace) -> int:
     path = Path(options.source)
     if path.is_dir():
         _refuse_reading(options, "a model, which was trained already")
@@ -50,9 +49,9 @@ def _file(path: Path, options: argparse.Namespace) -> int:
         raise SettingsError("--one-way-links goes with --kind links; leave it out")
     if options.feature_kind and options.kind not in (None, TABLE):
         raise SettingsError(f"--feature-kind is about the columns of tables; leave it out with --kind {options.kind}")
-    reading = FeatureReading.of(options)
-    features = reading.read(path, options.kind)
-    reading.check_columns()
+    reader = SideReader(options)
+    features = reader.features(path, options.kind)
+    reader.check_columns()
     if options.json:
         print_json(_document(features))
         return 0
@@ -104,11 +103,8 @@ def _model(folder: Path, options: argparse.Namespace) -> int:
 
 
 def _refuse_reading(options: argparse.Namespace, what: str) -> None:
-    laid_out = ("id_column", "feature_separator", "feature_header", "feature_encoding")
-    for name in ("kind", "feature_kind", "feature_size", "one_way_links", *laid_out):
-        if getattr(options, name) not in (None, False):
-            flag = name.removeprefix("feature_") if name in laid_out else name
-            raise SettingsError(f"{options.source} is {what}; leave out --{flag.replace('_', '-')}")
+    for flag in given_flags(options, ("kind", *HOW_READ)):
+        raise SettingsError(f"{options.source} is {what}; leave out {flag}")
 
 
 def _columns(features: "Features") -> "list[tuple[Kind, FeatureReport]]":

@@ -1,138 +1,111 @@
-"""Options that several commands share, made from the declarations of `config.py` and the readers of `data/`."""
+"""Options that several commands share. Those of settings and of reading are made from the fields that declare them."""
 
 import argparse
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
+from pydantic import BaseModel
+
+from cofill.cli.output import Amount, print_json, print_table
 from cofill.config import PRESETS, CFNSettings, Settings, preset_values, read_settings_file
-from cofill.data.reading import ROLES, ReadOptions, Role, ZeroMeans
+from cofill.data.reading import ROLES, ReadOptions, Role
 from cofill.errors import DataError, SettingsError
+from cofill.memory import data_size
+from cofill.progress import duration
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from cofill.cluster.score import Division, Scored
     from cofill.data.ratings import Ratings
 
 SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 """Published data sets whose shape a generated world can have."""
-
+Group = argparse.ArgumentParser | argparse._ArgumentGroup
 _Settings = TypeVar("_Settings", bound=Settings)
-
-LAYOUT = ("separator", "header", "encoding")
-"""How a text file is laid out, whatever its columns."""
+_Value = TypeVar("_Value")
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Add --config, and a flag for every setting."""
-    group = parser.add_argument_group(
-        "settings", "A flag or --set wins over --config, which wins over --preset, which wins over the default."
-    )
-    group.add_argument("--config", type=Path, metavar="FILE.toml", help="settings from a TOML file")
-    group.add_argument(
-        "--preset",
-        choices=tuple(PRESETS),
-        help="settings that belong together; " + "; ".join(f"{name}: {about}" for name, (about, _) in PRESETS.items()),
-    )
-    group.add_argument(
-        "--set",
-        action="append",
-        type=name_and_value,
-        metavar="NAME=VALUE",
-        help="any setting, such as rank=50 of a baseline; an unknown name prints the known ones",
-    )
-    for name, field in CFNSettings.model_fields.items():
-        flag = "--" + name.replace("_", "-")
-        text = f"{field.description} (default {default_text(field)})"
-        if field.annotation is bool:
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
-        else:
-            group.add_argument(flag, metavar=_metavar(name, field), default=argparse.SUPPRESS, help=text)
+# Values
 
 
-def settings_from(options: argparse.Namespace) -> CFNSettings:
-    """Settings: defaults, overridden by the file, overridden by flags."""
-    return settings_of(options, CFNSettings)
+def whole(least: int) -> Callable[[str], int]:
+    """A whole number that is not below `least`."""
+
+    def read(text: str) -> int:
+        if not text.strip().isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
+        return int(text)
+
+    return read
 
 
-def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settings:
-    """Settings of any algorithm; those without a flag come from --set."""
-    values: dict[str, Any] = {}
-    if options.preset:
-        if wanted is not CFNSettings:
-            raise SettingsError(f"--preset {options.preset} is for the network alone; leave it out, or use cfn")
-        values = preset_values(options.preset)
-    if options.config:
-        given = read_settings_file(options.config)
+def number(low: float, high: float, *, above: bool = False) -> Callable[[str], float]:
+    """A number from low to high; `above`: low itself is too little."""
+
+    def read(text: str) -> float:
         try:
-            wanted.of(given)
-        except SettingsError as error:
-            raise SettingsError(f"{options.config}: {error}") from None
-        values |= given
-    values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
-    for name, value in options.set or ():
-        if name in vars(options):
-            raise SettingsError(f"{name} is given by --set and by a flag; leave out one of them")
-        values[name] = value
-    return wanted.of(values)
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high or (above and value == low):
+            bounds = f"above {low:g} and at most {high:g}" if above else f"from {low:g} to {high:g}"
+            raise argparse.ArgumentTypeError(f"must be a number {bounds}, got {text!r}")
+        return value
+
+    return read
 
 
-def add_reading(parser: argparse.ArgumentParser, columns: tuple[Role, ...] = ROLES) -> None:
-    """Add a flag for every field of `ReadOptions`; only those of the layout for a file with some of the columns."""
-    group = parser.add_argument_group(
-        "reading",
-        "Only needed where a file's columns are not recognised. Messages name these as Python does: separator=';' is "
-        "--separator ';', user='id' is --user-column id, header=False is --no-header.",
-    )
-    for name, field in ReadOptions.model_fields.items():
-        how = _READING.get(name, {"type": name_or_position, "metavar": "COLUMN"})
-        if name in columns or (name not in ROLES and (columns == ROLES or name in LAYOUT)):
-            group.add_argument(_reading_flag(name), dest=f"reading_{name}", help=field.description, **how)
-    if columns == ROLES:
-        group.add_argument(
-            "--in-order",
-            action="store_true",
-            default=None,
-            help="the lines of a user are in the order in which things were done; for a file without times",
-        )
+def pair(form: str, such_as: str, value: Callable[[str], _Value]) -> Callable[[str], tuple[str, _Value]]:
+    """NAME=VALUE; the name may have an = of its own where the value is no text."""
+
+    def read(text: str) -> tuple[str, _Value]:
+        name, equals, rest = text.partition("=") if value is str else text.rpartition("=")
+        try:
+            if name.strip() and equals:
+                return name.strip(), value(rest)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"must be {form}, such as {such_as}, got {text!r}")
+
+    return read
 
 
-def reading_from(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `ReadOptions` that the caller gave."""
-    given = {name: getattr(options, f"reading_{name}", None) for name in ReadOptions.model_fields}
-    if given["event_weights"]:
-        given["event_weights"] = dict(given["event_weights"])
-    return {name: value for name, value in given.items() if value is not None}
+count, count_or_zero, share = whole(1), whole(0), number(0, 1)
+name_and_value = pair("NAME=VALUE", "rank=50", str)
 
 
-def _reading_flag(name: str) -> str:
-    flag = {"event_weights": "event-weight"}.get(name, f"{name}-column" if name in ROLES else name.replace("_", "-"))
-    return f"--{flag}"
+def name_or_position(text: str) -> str | int:
+    """A column, as --user-column and the like name it."""
+    return int(text) if text.isdecimal() else text
 
 
-def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
-    """Ratings or interactions of a file, of a partition, or of a data set by its name."""
-    from cofill.data import datasets
-    from cofill.data.interactions import read_ratings_or_interactions
-    from cofill.data.partition import Partition, is_partition
+def given_once(flag: str, pairs: Iterable[tuple[str, _Value]] | None) -> dict[str, _Value]:
+    """Names and values of a repeatable NAME=VALUE flag; a repeated name is an error."""
+    found: dict[str, _Value] = {}
+    for name, value in pairs or ():
+        if name in found:
+            raise SettingsError(f"{flag} {name}=... is given twice; keep one of them")
+        found[name] = value
+    return found
 
-    if Path(source).is_file():
-        read = read_ratings_or_interactions(Path(source), **reading_from(options))
-        return read.in_order() if getattr(options, "in_order", None) else read
-    if is_partition(Path(source)):
-        for given in reading_from(options):
-            raise DataError(f"{source} is a partition, whose columns are known; leave out {given}=...")
-        return Partition.open(source).read_ratings()
-    if source in datasets.catalogue():
-        for given in reading_from(options):
-            raise DataError(f"{source} is a data set, whose columns are known; leave out {given}=...")
-        return datasets.load(source, quiet=getattr(options, "quiet", False))
-    if "/" in source or "." in source or Path(source).exists():
-        return read_ratings_or_interactions(Path(source), **reading_from(options))
-    known = ", ".join(datasets.catalogue())
-    raise DataError(f"{source}: neither a file nor a data set; check the path, or name one of {known}")
+
+# Flags that many commands have
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+
+
+def add_output(parser: argparse.ArgumentParser, quiet: str = "show no progress") -> None:
+    parser.add_argument("--quiet", action="store_true", help=quiet)
+    add_json(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def add_count(parser: argparse.ArgumentParser) -> None:
@@ -143,76 +116,34 @@ def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--seed", type=count_or_zero, default=0, metavar="SEED", help=f"{text} (default 0)")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+# Flags that are made from the fields of a class
 
 
-def name_and_value(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, such as rank=50, got {text!r}")
-    return name.strip().replace("-", "_"), value.strip()
+def add_fields(
+    group: Group,
+    declared: type[BaseModel],
+    names: Iterable[str],
+    text: Callable[[str, "FieldInfo"], str],
+    special: Mapping[str, Mapping[str, Any]] = {},
+    prefix: str = "",
+) -> None:
+    """Add a flag for each of these fields, of which the class itself checks the values.
 
-
-def name_and_weight(text: str) -> tuple[str, float]:
-    """An event and how much it counts; the name may have an = in it."""
-    name, _, value = text.rpartition("=")
-    try:
-        weight = float(value)
-    except ValueError:
-        weight = math.nan
-    if not name.strip() or not 0 <= weight < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"must be NAME=WEIGHT, such as buy=5, with a weight of 0 or more, got {text!r}"
-        )
-    return name.strip(), weight
-
-
-def count(text: str) -> int:
-    """A number of things, at least one."""
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
-def moment(text: str) -> float:
-    """A date or a time, in UTC unless it has an offset, as Unix seconds."""
-    from datetime import UTC, datetime
-
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a date or a time such as 2001-01-31, got {text!r}") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-def size(text: str) -> float:
-    """How much of a published data set's ratings to generate."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 10:
-        raise argparse.ArgumentTypeError(f"must be a number above 0 and at most 10, got {text!r}")
-    return value
-
-
-def count_or_zero(text: str) -> int:
-    """A number of things, or none; also a seed."""
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")
-    return int(text)
-
-
-def name_or_position(text: str) -> str | int:
-    """A column, as --user-column and the like name it."""
-    return int(text) if text.isdecimal() else text
-
-
-def _metavar(name: str, field: "FieldInfo") -> str:
-    if get_origin(field.annotation) is Literal:
-        return "{" + ",".join(map(str, get_args(field.annotation))) + "}"
-    return name.rpartition("_")[2].upper()
+    What is given goes into the options under the field's name behind the `prefix`. `special` is what argparse cannot
+    see in a field; "flag" there is another name.
+    """
+    for name in names:
+        field, own = declared.model_fields[name], dict(special.get(name, {}))
+        flag = own.pop("flag", name.replace("_", "-"))
+        kinds = (field.annotation, *get_args(field.annotation))
+        choices = next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+        how: dict[str, Any] = {"metavar": f"{{{','.join(choices)}}}" if choices else name.rpartition("_")[2].upper()}
+        if bool in kinds:
+            how = {"action": argparse.BooleanOptionalAction}
+        elif isinstance(field.default, tuple | Mapping):
+            how["action"] = "append"
+        how |= {"dest": prefix + name, "default": argparse.SUPPRESS, "help": text(name, field), **own}
+        group.add_argument(f"--{flag}", **how)
 
 
 def default_text(field: "FieldInfo") -> str:
@@ -229,63 +160,195 @@ def _shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-_READING: dict[str, dict[str, Any]] = {
-    "separator": {"metavar": "TEXT"},
-    "header": {"action": argparse.BooleanOptionalAction},
-    "encoding": {"metavar": "NAME"},
-    "scale": {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")},
-    "wide": {"action": "store_true", "default": None},
-    "unknown": {"type": float, "metavar": "NUMBER"},
-    "zero_means": {"choices": get_args(ZeroMeans)},
-    "event_weights": {"type": name_and_weight, "action": "append", "metavar": "NAME=WEIGHT"},
-    "skip_bad_lines": {"type": count_or_zero, "metavar": "N"},
+# Settings
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add --config, --preset, --set, and a flag for every setting."""
+    group = parser.add_argument_group(
+        "settings", "A flag or --set wins over --config, which wins over --preset, which wins over the default."
+    )
+    group.add_argument("--config", type=Path, metavar="FILE.toml", help="settings from a TOML file")
+    presets = "; ".join(f"{name}: {about}" for name, (about, _) in PRESETS.items())
+    group.add_argument("--preset", choices=tuple(PRESETS), help=f"settings that belong together; {presets}")
+    group.add_argument(
+        "--set",
+        action="append",
+        type=name_and_value,
+        metavar="NAME=VALUE",
+        help="any setting, such as rank=50 of a baseline; an unknown name prints the known ones",
+    )
+    names = CFNSettings.model_fields
+    add_fields(group, CFNSettings, names, lambda _, field: f"{field.description} (default {default_text(field)})")
+
+
+def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settings:
+    """Defaults, overridden by the preset, by the file, and by flags; those of baselines come from --set."""
+    values: dict[str, Any] = {}
+    if options.preset:
+        if wanted is not CFNSettings:
+            raise SettingsError(f"--preset {options.preset} is for the network alone; leave it out, or use cfn")
+        values = preset_values(options.preset)
+    if options.config:
+        given = read_settings_file(options.config)
+        try:
+            wanted.of(given)
+        except SettingsError as error:
+            raise SettingsError(f"{options.config}: {error}") from None
+        values |= given
+    values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
+    for name, value in options.set or ():
+        name = name.replace("-", "_")
+        if name in vars(options):
+            raise SettingsError(f"{name} is given by --set and by a flag; leave out one of them")
+        values[name] = value
+    return wanted.of(values)
+
+
+# Reading
+
+LAYOUT = ("separator", "header", "encoding")
+"""How a text file is laid out, whatever its columns."""
+_PREFIX = "reading_"
+_SPECIAL: dict[str, dict[str, Any]] = {
+    **{role: {"flag": f"{role}-column", "type": name_or_position, "metavar": "COLUMN"} for role in ROLES},
+    "scale": {"nargs": 2, "metavar": ("LOW", "HIGH")},
+    "event_weights": {
+        "flag": "event-weight",
+        "action": "append",
+        "type": pair("NAME=WEIGHT", "buy=5", float),
+        "metavar": "NAME=WEIGHT",
+    },
+    "skip_bad_lines": {"metavar": "N"},
 }
-"""How each field of `ReadOptions` that is no column is a flag."""
 
 
-# A call of a command, written such that a shell takes it
+def add_reading(parser: argparse.ArgumentParser, columns: tuple[Role, ...] = ROLES) -> None:
+    """Add a flag for every field of `ReadOptions`; only those of the layout for a file with some of the columns."""
+    group = parser.add_argument_group(
+        "reading",
+        "Only needed where a file's columns are not recognised. Messages name these as Python does: separator=';' is "
+        "--separator ';', user='id' is --user-column id, header=False is --no-header.",
+    )
+    names = [name for name in ReadOptions.model_fields if name in (*columns, *LAYOUT) or columns == ROLES]
+    add_fields(group, ReadOptions, names, lambda _, field: str(field.description), _SPECIAL, _PREFIX)
+    if columns == ROLES:
+        group.add_argument(
+            "--in-order",
+            action="store_true",
+            help="the lines of a user are in the order in which things were done; for a file without times",
+        )
 
 
-def command_line(
-    command: str, add_options: Callable[[argparse.ArgumentParser], None], values: Mapping[str, object]
-) -> str:
-    """`cofill COMMAND` with these values of its options, by the names that argparse gives them.
+def reading_from(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of `ReadOptions` that the caller gave."""
+    given = {name.removeprefix(_PREFIX): value for name, value in vars(options).items() if name.startswith(_PREFIX)}
+    return given | ({"event_weights": dict(given["event_weights"])} if "event_weights" in given else {})
 
-    None, and False where no flag says so, are left out; a 0 is not. Options that the command does not have are left
-    out too, so that the options of one command can be handed on to another.
-    """
+
+def words_about_files(options: argparse.Namespace, *more: Callable[[argparse.ArgumentParser], None]) -> list[str]:
+    """The words of this call that say how files are read, and which others there are: flags that `more` add."""
     parser = argparse.ArgumentParser(add_help=False)
-    add_options(parser)
-    options = sorted(parser._actions, key=lambda option: bool(option.option_strings))  # a list would swallow the others
-    words = ["cofill", command]
-    for option in options:
-        value = values.get(option.dest)
-        if value is not None:
-            words += _words(option, value)
-    return " ".join(quote(word) for word in words)
+    for add in (add_reading, *more):
+        add(parser)
+    kept, words = False, []
+    for word in options.words:
+        if word.startswith("--"):
+            kept = word.partition("=")[0] in parser._option_string_actions
+        if kept and word != options.ratings:
+            words.append(word)
+    return words
 
 
-def _words(option: argparse.Action, value: object) -> list[str]:
-    several = list(value) if isinstance(value, list) else [value]
-    if not option.option_strings:
-        return [_word(one) for one in several]
-    flag = option.option_strings[0]
-    if isinstance(value, bool):
-        if isinstance(option, argparse.BooleanOptionalAction):
-            return [flag if value else f"--no-{flag.removeprefix('--')}"]
-        return [flag] if value else []
-    if option.nargs is not None:
-        return [flag, *map(_word, several)] if several else []
-    if isinstance(value, list):  # the flag once for each; what it was read into was written NAME=VALUE
-        return [
-            word
-            for one in several
-            for word in (flag, "=".join(map(str, one)) if isinstance(one, tuple) else _word(one))
-        ]
-    word = _word(value)
-    return [f"{flag}={word}"] if word.startswith("-") else [flag, word]
+def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
+    """Ratings or interactions of a file, of a partition, or of a data set by its name."""
+    from cofill.data import datasets
+    from cofill.data.interactions import read_ratings_or_interactions
+    from cofill.data.partition import Partition, is_partition
+
+    partitioned = is_partition(Path(source))
+    if partitioned or named_data_set(source):
+        for given in reading_from(options):
+            what = "partition" if partitioned else "data set"
+            raise DataError(f"{source} is a {what}, whose columns are known; leave out {given}=...")
+        if partitioned:
+            return Partition.open(source).read_ratings()
+        return datasets.load(source, quiet=getattr(options, "quiet", False))
+    read = read_ratings_or_interactions(Path(source), **reading_from(options))
+    return read.in_order() if getattr(options, "in_order", False) else read
 
 
-def _word(value: object) -> str:
-    """With every digit."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def named_data_set(source: str) -> bool:
+    """Whether a source of ratings is a data set by its name, and no file; an error if it looks like neither."""
+    from cofill.data import datasets
+
+    if Path(source).is_file():
+        return False
+    if source in datasets.catalogue():
+        return True
+    if "/" in source or "." in source or Path(source).exists():
+        return False
+    known = ", ".join(datasets.catalogue())
+    raise DataError(f"{source}: neither a file nor a data set; check the path, or name one of {known}")
+
+
+# Work on a Ray cluster
+
+
+def add_ray(parser: argparse.ArgumentParser, what: str) -> argparse._ArgumentGroup:
+    """Add --ray, in the group for clusters, where more may be added."""
+    group = parser.add_argument_group("cluster")
+    group.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help=f"{what}: HOST:PORT, auto for one that this machine belongs to, or local to start one here "
+        "(pip install 'cofill[cluster]')",
+    )
+    return group
+
+
+def add_scoring(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --ray and how the work is divided there."""
+    group = add_ray(parser, what)
+    tasks, cores = "number of tasks (default: a few for each core)", "cores of each task (default 1)"
+    group.add_argument("--tasks", type=count, metavar="N", help=f"with --ray: {tasks}")
+    group.add_argument("--task-cores", type=count, metavar="N", help=f"with --ray: {cores}; more of them share memory")
+
+
+def check_ray(options: argparse.Namespace) -> None:
+    """Refuse at once what cannot be done without Ray, or makes no sense without it."""
+    if options.ray is not None:
+        from cofill.cluster.session import require_ray
+
+        require_ray()
+        return
+    for name in ("tasks", "task_cores"):
+        if getattr(options, name, None) is not None:
+            raise SettingsError(f"--{name.replace('_', '-')} says how to divide work on a cluster; add --ray ADDRESS")
+
+
+def check_folder(options: argparse.Namespace, what: str) -> None:
+    """Refuse what does not go with writing a folder of Parquet files."""
+    if options.out is None:
+        raise SettingsError(f"--ray writes {what} into a folder of Parquet files; add --out FOLDER")
+    if options.item_features or options.user_features:
+        raise SettingsError("--ray asks many processes, and new features reach one alone; leave out --ray or features")
+
+
+def division(options: argparse.Namespace) -> "Division":
+    from cofill.cluster.score import Division
+
+    return Division(options.ray, options.tasks, options.task_cores or 1)
+
+
+def show_scored(options: argparse.Namespace, scored: "Scored", what: str) -> None:
+    """Print what was written."""
+    if options.json:
+        print_json(scored.as_json())
+        return
+    memory = Amount(data_size(scored.peak_bytes)) if scored.peak_bytes else None
+    print_table(
+        f"{what[0].upper()}{what[1:]} written to {scored.folder}",
+        ("rows", "parts", "of these kept", "time", "memory of a task, at most"),
+        [(scored.rows, scored.parts, scored.kept, Amount(duration(scored.seconds)), memory)],
+    )

@@ -3,23 +3,19 @@
 import json
 import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, TextIO
+from typing import Any
 
+from cofill.charts.markup import Stars, shown
 from cofill.errors import DataError
 from cofill.interrupts import was_interrupted
 
 _WIDTH_OF_FILES = 120
 _LEAST_WIDTH = 30
 _BORDERS = 3  # characters that a column takes beside its text
-
-
-class Stars(float):
-    """A rating that somebody would give: two digits are more than anybody can tell apart."""
 
 
 def stars(rating: float | None) -> Stars | None:
@@ -59,7 +55,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     filled = [at for at in range(len(columns)) if not rows or any(row[at] is not None for row in rows)]
     target = sys.stderr if beside else sys.stdout
-    room = known_width(target) or _WIDTH_OF_FILES
+    known = target.isatty() or "COLUMNS" in os.environ  # not for a file or another program
+    room = max(get_terminal_size().columns, _LEAST_WIDTH) if known else _WIDTH_OF_FILES
     names = [columns[at] for at in filled]
     cells = [[printable(shown(row[at])) for at in filled] for row in rows]
     numeric = [bool(rows) and all(_is_number(row[at]) for row in rows) for at in filled]
@@ -94,29 +91,12 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def shown(cell: object) -> str:
-    """A cell as text: integers with separators, ratings with two digits, other numbers with four, None as a dash.
-
-    A number that rounds to nothing is 0.0000 (`z`): its sign is chance, and differs between processors.
-    """
-    if cell is None:
-        return "-"
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if isinstance(cell, Stars):
-        return f"{cell:z.2f}"
-    return f"{cell:z.4f}" if isinstance(cell, float) else str(cell)
-
-
 # Notes
 
 
 def note(text: str) -> None:
-    """Print a note on standard error: in lines that fit a terminal, and elsewhere on one line."""
-    width = known_width(sys.stderr) if sys.stderr.isatty() else None
-    sys.stderr.write((text if width is None else wrapped(text, width)) + "\n")
+    """Print a note on standard error."""
+    sys.stderr.write(f"{text}\n")
 
 
 @contextmanager
@@ -128,33 +108,3 @@ def note_if_stopped(text: str, only_if: Callable[[], bool] = lambda: True) -> It
         if (isinstance(error, SystemExit) or was_interrupted(error)) and only_if():
             note(text)
         raise
-
-
-def known_width(stream: TextIO) -> int | None:
-    """Characters in a line of the terminal, or as COLUMNS says; None where it is a file or another program."""
-    if stream.isatty() or "COLUMNS" in os.environ:
-        return max(get_terminal_size().columns, _LEAST_WIDTH)
-    return None
-
-
-def wrapped(text: str, width: int) -> str:
-    """Lines of at most that many characters, broken between words; a line goes on under the text of its first one.
-
-    A command that is broken can be copied all the same: a shell goes on after a backslash.
-    """
-    lines = []
-    for line in text.split("\n"):
-        begin = len(line) - len(line.lstrip())
-        head, colon, rest = line.partition(":")
-        if colon and " " not in head.strip() and rest.startswith(" "):  # next:   cofill ...
-            begin = len(line) - len(rest.lstrip())
-        goes_on = " \\" if line[begin:].startswith("cofill ") else ""
-        parts = textwrap.wrap(
-            line,
-            width if len(line) <= width else width - len(goes_on),
-            subsequent_indent=" " * min(begin, width // 3),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        lines.append(f"{goes_on}\n".join(parts))
-    return "\n".join(lines)

@@ -1,7 +1,6 @@
 """The commands, and the parser of their options."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -29,8 +28,9 @@ COMMANDS = {
     "demo": "make a world of films, train on it, and write a report",
 }
 
-_OF_SEVERAL = {"export": "live", "keys": "live"}
-"""Commands that share a module, where their functions are called add_NAME and run_NAME."""
+_HOMES = {"recommend": "ask", "similar": "ask", "predict": "ask", "explain": "ask", "export": "serve", "keys": "serve"}
+_HOMES |= {"split": "datasets", "partition": "datasets"}
+"""The modules of commands that share one. Each has functions add_COMMAND and run_COMMAND."""
 
 _EPILOG = """\
 first steps:
@@ -42,8 +42,8 @@ first steps:
 cofill COMMAND --help shows the options of a command, --help-all those that few people need."""
 
 
-_RARE = ("side information", "settings", "reading", "reading of side information", "cluster", "more")
-"""Groups of options that --help leaves to --help-all, unless a command names one of them in its COMMON."""
+_RARE = ("side information", "rules", "settings", "reading", "reading of side information", "cluster", "more")
+"""Groups of options that --help leaves to --help-all, unless the module of a command names one in its COMMON."""
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -55,56 +55,14 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser with one-line errors, without abbreviated options, and with a help that fits on one screen.
-
-    --user does not mean --user-column. --help shows the options that most people use, --help-all every one.
-    """
-
-    common: Sequence[str] = ()
-    """Options of rare groups that --help shows all the same."""
+    """A parser with one-line errors and without abbreviated options: --user does not mean --user-column."""
 
     def __init__(self, **settings: Any) -> None:
         usual: dict[str, Any] = {"allow_abbrev": False, "formatter_class": _Formatter}
         super().__init__(**usual | settings)
 
-    def _rare_options(self) -> list[argparse.Action]:
-        rare = (group for group in self._action_groups if group.title in _RARE)
-        return [one for group in rare for one in group._group_actions if one.option_strings[0] not in self.common]
-
-    def offer_all_help(self) -> None:
-        """Add --help-all, if there are options that --help does not show."""
-        if self._rare_options():
-            self.add_argument("--help-all", action=_HelpAll, help=f"show {len(self._rare_options())} more options")
-
-    def format_help(self) -> str:
-        """The short help: without options of rare groups, each of the others in its first clause."""
-        rare = self._rare_options()
-        if not rare:
-            return super().format_help()
-        before = [(action, action.help) for action in self._actions]
-        groups = [(group, group.description) for group in self._action_groups]
-        needed = [one for one in self._actions if one.required and one.option_strings]
-        named = [f"{one.option_strings[0]} {one.metavar}" for one in needed]
-        positional = [str(one.metavar) for one in self._actions if not one.option_strings]
-        for action, text in before:
-            action.help = argparse.SUPPRESS if action in rare else _first_clause(text)
-        for group, _ in groups:
-            group.description = None
-        try:
-            self.usage = " ".join(["%(prog)s", *positional, *named, "[options]"])
-            return super().format_help()
-        finally:
-            self.usage = None
-            for action, text in before:
-                action.help = text
-            for group, text in groups:
-                group.description = text
-
     def error(self, message: str) -> NoReturn:
-        from cofill.cli.output import note
-
-        note(f"{self.prog}: {message}; `{self.prog} --help` tells how")
-        self.exit(2)
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells how\n")
 
     def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
         """Refuse unknown options here, where the command's own options can be listed."""
@@ -116,19 +74,28 @@ class _Parser(argparse.ArgumentParser):
             near = get_close_matches(flag, self._option_string_actions, 1)
             self.error(f"there is no option {flag}" + (f" (did you mean {near[0]}?)" if near else ""))
         if unknown:
-            self.error(f"there is no place for {unknown[0]!r}")
+            self.error(f"unexpected argument {unknown[0]!r}")
         return options, unknown
 
 
-class _HelpAll(argparse.Action):
-    """Print the help with every option, and end."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        sys.stdout.write(argparse.ArgumentParser.format_help(parser))
-        parser.exit()
+def _offer_short_help(parser: argparse.ArgumentParser, common: Sequence[str], *, asked: bool) -> None:
+    """Let --help fit on one screen, if it is `asked` for: without rare options, and of the others the first clause."""
+    groups = [group for group in parser._action_groups if group.title in _RARE]
+    rare = [one for group in groups for one in group._group_actions if one.option_strings[0] not in common]
+    if not rare:
+        return
+    parser.add_argument("--help-all", action="help", help=f"show {len(rare)} more options")
+    if not asked:
+        return
+    needed = [
+        f"{one.option_strings[0]} {one.metavar}" for one in parser._actions if one.required and one.option_strings
+    ]
+    positional = [str(one.metavar) for one in parser._actions if not one.option_strings]
+    parser.usage = " ".join([parser.prog, *positional, *needed, "[options]"])
+    for action in parser._actions:
+        action.help = argparse.SUPPRESS if action in rare else _first_clause(action.help)
+    for group in groups:
+        group.description = None
 
 
 def _first_clause(text: str | None) -> str | None:
@@ -153,10 +120,8 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == called:
-            own = name.replace("-", "_")
-            module = import_module(f"cofill.cli.{_OF_SEVERAL.get(name, own)}")
-            getattr(module, f"add_{own}" if name in _OF_SEVERAL else "add_options")(command)
-            command.common = getattr(module, "COMMON", ())
-            command.offer_all_help()
-            command.set_defaults(run=getattr(module, f"run_{own}" if name in _OF_SEVERAL else "run"))
+            module = import_module(f"cofill.cli.{_HOMES.get(name, name)}")
+            getattr(module, f"add_{name}")(command)
+            _offer_short_help(command, getattr(module, "COMMON", ()), asked=bool({"-h", "--help"} & {*words}))
+            command.set_defaults(run=getattr(module, f"run_{name}"))
     return parser

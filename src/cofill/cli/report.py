@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from cofill.cli.evaluate import warn_of_data
-from cofill.cli.options import add_json, add_reading, command_line, load_ratings
+from cofill.cli.options import add_model, add_output, add_reading, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, UnknownIdError
 from cofill.memory import data_size
@@ -16,21 +16,18 @@ if TYPE_CHECKING:
     from cofill.report import Subject
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+def add_report(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
     parser.add_argument("--test", metavar="RATINGS", help="measure on these: a file, or a data set's name")
-    parser.add_argument(
-        "--out", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default report.html)"
-    )
-    parser.add_argument(
-        "--users", nargs="+", default=[], metavar="ID", help="whose recommendations to show (default: three examples)"
-    )
-    parser.add_argument("--quiet", action="store_true", help="show no progress and no hints")
-    add_json(parser)
+    page = "the page (default report.html)"
+    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help=page)
+    users = "whose recommendations to show (default: three examples)"
+    parser.add_argument("--users", nargs="+", default=[], metavar="ID", help=users)
+    add_output(parser, "show no progress and no hints")
     add_reading(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_report(options: argparse.Namespace) -> int:
     from cofill.models.recommender import Recommender
     from cofill.report import Subject, write_report
     from cofill.report.page import check_report_file
@@ -44,13 +41,12 @@ def run(options: argparse.Namespace) -> int:
     test = load_ratings(options.test, options) if options.test is not None else None
     if test is not None:
         warn_of_data(model, test, left_out=True)
-    again = vars(options) | {"model": "model", "out": None, "quiet": None, "json": None}
     subject = Subject(
         model,
         name=options.model.resolve().name,
         test=test,
         test_name=options.test,
-        command=command_line("report", add_options, again),
+        command=options.call,
         version=_version(options.model),
         users=tuple(dict.fromkeys(options.users)),
         quiet=options.quiet,

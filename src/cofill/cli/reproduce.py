@@ -4,11 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.cluster_options import add_ray, check_ray
-from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
+from cofill.cli.options import add_output, add_ray, add_reading, check_ray, count, load_ratings, named_data_set
 from cofill.cli.output import note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
-from cofill.data.datasets import catalogue
 from cofill.errors import SettingsError
 from cofill.experiments import EXPERIMENTS, experiment
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 _DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
     listed = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
     parser.add_argument("experiment", metavar="EXPERIMENT", help=listed)
     parser.add_argument(
@@ -44,13 +42,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("results"), metavar="DIR",
         help="folder for EXPERIMENT-DATASET/ with tables and pictures, and runs/ with every run (default results)",
     )  # fmt: skip
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json(parser)
+    add_output(parser)
     add_side_information(parser)
     add_reading(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_reproduce(options: argparse.Namespace) -> int:
     check_ray(options)
     chosen = experiment(options.experiment)
     for label in options.only or ():
@@ -67,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     from cofill.experiments.runs import ExperimentData, Store
     from cofill.workers import orderly_termination
 
-    published = _published(options.ratings)
+    published = options.ratings if named_data_set(options.ratings) else None
     plan = Plan(
         dataset=published or Path(options.ratings).name.partition(".")[0],
         data=ExperimentData.of(published, ratings, side),
@@ -85,23 +82,12 @@ def run(options: argparse.Namespace) -> int:
         note(f"{others} finished runs are of another version or commit; --fresh runs them again")
     with note_if_stopped("the same command goes on where this one stopped"), orderly_termination():
         result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray)
-    found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
+    found = write_result(folder, chosen, plan, result, options.call)
     if options.json:
         print_json(found.as_json())
         return 0
     _show(found)
     return 0
-
-
-def _command(options: argparse.Namespace, splits: int) -> str:
-    """The command that gives the same result, whatever is already in the store."""
-    beside_the_point = dict.fromkeys(("only", "fresh", "workers", "ray", "out", "quiet", "json"))
-    return command_line("reproduce", add_options, vars(options) | {"folds": splits} | beside_the_point)
-
-
-def _published(source: str) -> str | None:
-    """The name of the data set, or None if a file is meant. A folder of that name does not count."""
-    return source if source in catalogue() and not Path(source).is_file() else None
 
 
 def _show(found: "Reproduced") -> None:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from cofill.data.splits import random_split
 from cofill.errors import DataError, SettingsError
 from cofill.evaluation import Evaluation, evaluate, evaluate_ranking
 from cofill.evaluation.list_measures import CutOff
-from cofill.evaluation.ratings import Cluster, RatingModel
+from cofill.evaluation.ratings import RatingModel
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.rules import By
 from cofill.models.results import Recommendation
@@ -35,13 +35,12 @@ _ONE_IN = 20  # films and people are held out entirely
 _SAME_AGE = 5  # years, up or down
 _TO_THE_DESCRIBED = 5  # recommendations
 
+MEASURED = ("model", "known films", "rarest fifth", "new films", "new people")
+LISTED = ("model", "NDCG@10", "recall@10", "coverage")
+_CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
 
 Recommended = tuple[str, float, float]
 """A title, the predicted rating, and the truth."""
-
-LISTED = ("model", "NDCG@10", "recall@10", "coverage")
-
-MEASURED = ("model", "known films", "rarest fifth", "new films", "new people")
 
 
 @dataclass(frozen=True)
@@ -63,21 +62,18 @@ class DemoResult:
     """RMSE in the columns of MEASURED; None where nothing was held out."""
     lists: list[tuple[str, float, float, float]]
     """In the columns of LISTED, for known people; empty where no held-out rating is high enough to be found."""
-    clusters: list[tuple[Cluster, float | None]]
-    """Of the model on ratings alone, and the RMSE with side information."""
+    clusters: list[tuple[str, int, int, float | None, float | None]]
+    """By popularity of films: RMSE of the model on ratings alone, and with side information."""
     newcomer: list[tuple[str, float]]
     recommendations: list[Recommended]
     """Beside the truth of a like-minded person."""
     described: list[Described]
     """Beside the mean truth of people of that age and occupation."""
-    curve: list[tuple[int, float, float]]
-    epochs: float | int | None
     verdict: str = ""
     """On the model with side information, in one sentence."""
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """What is trained on, and what is measured on: ratings of known films and people, of new films, by new people."""
 
     train: Ratings
@@ -103,7 +99,7 @@ class Answers:
         return np.bincount(self._train.item_index, minlength=len(self.items))
 
 
-def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quiet: bool) -> DemoResult:
+def make_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quiet: bool) -> DemoResult:
     """Make a world, train with and without side information, measure, recommend, and write report.html."""
     for what, count, least in (("items", items, _LEAST_ITEMS), ("ratings", ratings, _LEAST_RATINGS)):
         if count < least:
@@ -126,20 +122,29 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     subject = Subject(model, "cofill demo", test=parts.test, test_name=str(out / "test.csv"), quiet=quiet)
     known = {"cofill, ratings alone": (plain, evaluate(plain, parts.test))}
     known["cofill, with side information"] = (model, subject.evaluation)
+    newcomer = _newcomer(world)
+    (_, alone), (_, both) = known.values()
     result = DemoResult(
         summary=world.ratings.summary(),
         held_out={"ratings": len(parts.test), "new films": len(parts.new_films), "new people": len(parts.new_people)},
         measures=_measures(world, parts, known),
         lists=_lists(world, parts, subject),
         clusters=[
-            (alone, told.rmse)
-            for alone, told in zip(*(evaluation.clusters for _, evaluation in known.values()), strict=True)
+            (
+                f"{one.share_from:.0%} to {one.share_to:.0%}",
+                one.most_training_ratings,
+                one.ratings,
+                one.rmse,
+                other.rmse,
+            )
+            for one, other in zip(alone.clusters, both.clusters, strict=True)
         ],
-        newcomer=[(world.films.titles[item], rating) for item, rating in _newcomer(world)],
-        recommendations=_for_newcomer(model, world),
-        described=[_for_described(model, world, person) for person in _youngest_and_oldest(world)],
-        curve=[(r.epoch, r.loss, r.validation_rmse) for r in model.history if r.validation_rmse is not None],
-        epochs=model.measures["epochs"],
+        newcomer=[(world.films.titles[item], rating) for item, rating in newcomer],
+        recommendations=_for_newcomer(model, world, newcomer),
+        described=[
+            _for_described(model, world, int(person))
+            for person in (np.argmin(world.people.ages), np.argmax(world.people.ages))
+        ],
     )
     _say("5. writing the report, with a map of the films", quiet)
     parts.test.write(out / "test.csv")
@@ -257,20 +262,14 @@ def _newcomer(world: World) -> list[tuple[int, float]]:
     return [(int(loved[0]), 5.0), (int(loved[1]), 4.5), (int(disliked[0]), 1.5)]
 
 
-def _for_newcomer(model: CFN, world: World) -> list[Recommended]:
+def _for_newcomer(model: CFN, world: World, newcomer: list[tuple[int, float]]) -> list[Recommended]:
     """Recommendations for these ratings, beside the true ratings of the person who agrees most with them."""
-    newcomer = _newcomer(world)
     everyone = np.arange(len(world.people.ages))
     distance = np.zeros(len(everyone))
     for item, rating in newcomer:
         distance += (world.truth(everyone, np.full(len(everyone), item)) - rating) ** 2
     found = model.recommend({world.ratings.items.id(item): rating for item, rating in newcomer}, 10)
     return _beside_truth(found, world, np.argmin(distance, keepdims=True))
-
-
-def _youngest_and_oldest(world: World) -> list[int]:
-    ages = world.people.ages
-    return [int(np.argmin(ages)), int(np.argmax(ages))]
 
 
 def _for_described(model: CFN, world: World, person: int) -> Described:
@@ -305,17 +304,6 @@ def _say(text: str, quiet: bool) -> None:
 # What is shown, on the terminal and in the report
 
 
-def cluster_rows(result: DemoResult) -> list[tuple[str, int, int, float | None, float | None]]:
-    """Rows of the table by popularity: films, training ratings, test ratings, RMSE without and with features."""
-    return [
-        (f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, told)
-        for c, told in result.clusters
-    ]
-
-
-CLUSTER_COLUMNS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
-
-
 def demo_parts(result: DemoResult) -> list[Part]:
     """What stands in the demo's report before the parts about its model."""
     summary, held_out = result.summary, result.held_out
@@ -331,7 +319,7 @@ def demo_parts(result: DemoResult) -> list[Part]:
         ),
         table("RMSE of predictions", MEASURED, result.measures),
         paragraph("RMSE, where less is better. Of new films and people no rating was trained on."),
-        table("By number of training ratings of the film", CLUSTER_COLUMNS, cluster_rows(result)),
+        table("By number of training ratings of the film", _CLUSTERS, result.clusters),
         table("Lists of ten", LISTED, result.lists),
         paragraph(
             "NDCG@10, where more is better, over known people; relevant are ratings in the upper quarter of the scale. "

@@ -10,10 +10,10 @@ from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from cofill.cli.cluster_options import add_ray
 from cofill.cli.options import (
     LAYOUT,
-    add_json,
+    add_output,
+    add_ray,
     add_reading,
     add_settings,
     count,
@@ -23,14 +23,14 @@ from cofill.cli.options import (
 )
 from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import (
-    FeatureReading,
+    HOW_READ,
     add_side_information,
-    given_reading_of_side_information,
+    given_flags,
     given_side_information,
     matched_side,
     show_side_information,
     side_information_from,
-    titles_in,
+    titles_from,
 )
 from cofill.data.described import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
@@ -46,37 +46,28 @@ if TYPE_CHECKING:
     from cofill.serving.live.export import ExportFolder
 
 COMMON = (
-    "--config", "--preset", "--set", "--orientation", "--hidden", "--epochs", "--seed",
-    "--item-features", "--user-features", "--user-column", "--item-column", "--rating-column", "--separator",
+    "--config", "--preset", "--set", "--epochs", "--seed", "--item-features", "--user-features",
+    "--user-column", "--item-column", "--rating-column", "--separator",
 )  # fmt: skip
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "ratings",
-        metavar="RATINGS",
-        help="a file of ratings or interactions, a folder that `cofill partition` made, or a data set's name such as "
-        "ml-1m",
-    )
+def add_train(parser: argparse.ArgumentParser) -> None:
+    ratings = "a file, a data set's name such as ml-1m, or a partition; a file has ratings or interactions"
+    parser.add_argument("ratings", metavar="RATINGS", help=ratings)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
+    baselines = ", ".join(name for name in algorithms() if name not in ("cfn", "lists"))
     parser.add_argument(
         "--algorithm",
         choices=tuple(algorithms()),
         metavar="NAME",
-        help="cfn, the network with its lists (default for ratings), lists, the list scorer alone (default for "
-        "interactions), or a baseline; the baselines are "
-        + ", ".join(name for name in algorithms() if name not in ("cfn", "lists")),
+        help="cfn (for ratings), lists (interactions), or a baseline; cfn is the network with its lists, lists the "
+        f"list scorer alone; the baselines are {baselines}",
     )
-    parser.add_argument(
-        "--titles",
-        type=Path,
-        metavar="FILE",
-        help="a table with the columns item and title, shown beside item ids; --item-features may hold titles too",
-    )
+    add_titles(parser)
     parser.add_argument(
         "--interactions",
         metavar="FILE",
-        help="what the same people clicked, played or bought beside rating: lists learn from both; the flags of "
+        help="what the users clicked or bought beside rating; lists learn from both; the flags of "
         "reading are about both files, those of counts and events about this one",
     )
     parser.add_argument(
@@ -87,11 +78,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what `cofill export` wrote; it overrides older ratings and descriptions, and what was "
         "withdrawn, deleted or forgotten is removed",
     )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue an interrupted training from its last checkpoint in DIR",
-    )
+    again = "go on from the last checkpoint in DIR"
+    parser.add_argument("--resume", action="store_true", help=again)
     cluster = add_ray(parser, "with --workers, the Ray cluster whose machines they are, one a machine")
     cluster.add_argument(
         "--workers",
@@ -100,14 +88,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="train with so many workers at once on a folder that `cofill partition` made, and write the model in "
         "shards; the model is the same (pip install 'cofill[cluster]')",
     )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json(parser)
+    add_output(parser)
     add_side_information(parser)
     add_settings(parser)
     add_reading(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def add_titles(parser: argparse.ArgumentParser) -> None:
+    text = "a table with the columns item and title; --item-features may hold titles too"
+    parser.add_argument("--titles", type=Path, metavar="FILE", help=text)
+
+
+def run_train(options: argparse.Namespace) -> int:
     made_by = algorithm(options.algorithm or "cfn")
     if options.algorithm:
         settings_of(options, made_by.settings_class)  # what is wrong is said before a large file is read
@@ -120,7 +112,8 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("--ray ADDRESS is where workers train; say how many with --workers N")
     export = _export(options)
     ratings = load_ratings(options.ratings, _reading_of_ratings(options))
-    ratings = ratings if export is None else export.ratings(ratings)
+    if export is not None:
+        ratings = export.ratings(ratings)
     if not ratings.rated and options.algorithm is None:
         made_by = algorithm("lists")
     settings = settings_of(options, made_by.settings_class)
@@ -137,10 +130,8 @@ def run(options: argparse.Namespace) -> int:
     _check_writable(out)
     if not options.quiet:
         note(f"{len(ratings):,} {ratings.plural} of {len(ratings.items):,} items by {len(ratings.users):,} users")
-        if side.items is not None and found_items is not None:
-            show_side_information("item", side.items, found_items)
-        if side.users is not None and found_users is not None:
-            show_side_information("user", side.users, found_users)
+        show_side_information("item", side.items, found_items)
+        show_side_information("user", side.users, found_users)
 
     started = time.perf_counter()
     model = _fitted(made_by(settings), ratings, side, beside, options)
@@ -157,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(summary)
     else:
-        print_table(f"Trained {out}", ("what", "value"), [(name, value) for name, value in _lines(summary)])
+        print_table(f"Trained {out}", ("what", "value"), _lines(summary))
         if not options.quiet:
             if "lists" in model.data_summary:
                 note(model.data_summary["lists"])
@@ -179,8 +170,8 @@ def _run_with_workers(options: argparse.Namespace) -> int:
         raise SettingsError(f"{options.algorithm} is trained in one process; leave out --workers")
     apart = {"--titles": options.titles, "--interactions": options.interactions, "--live-export": options.export}
     given = [flag for flag, value in apart.items() if value is not None]
-    given += [f"{name}=..." for name in reading_from(options)]
-    for flag in [*given, *given_side_information(options), *given_reading_of_side_information(options)]:
+    given += [f"{name}=..." for name in reading_from(options)] + given_side_information(options)
+    for flag in given + given_flags(options, (*HOW_READ, "without_side_information")):
         raise SettingsError(f"with --workers, ratings and all about them are in the partition; leave out {flag}")
     source, out = Path(options.ratings), options.out
     if not is_partition(source):
@@ -197,14 +188,9 @@ def _run_with_workers(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     with note_if_stopped(_RESUMED, (out / CHECKPOINT_OF_WORKERS).exists), shown(options.quiet) as progress:
         trained = train_partition(
-            source,
-            out,
-            settings,
-            workers=options.workers,
-            address=options.ray,
-            progress=progress,
-            resume=options.resume,
-        )
+            source, out, settings,
+            workers=options.workers, address=options.ray, progress=progress, resume=options.resume,
+        )  # fmt: skip
     summary = {
         "model": str(out),
         "seconds": time.perf_counter() - started,
@@ -257,7 +243,8 @@ def _reading_of_ratings(options: argparse.Namespace) -> argparse.Namespace:
     elsewhere = ["event_weights", "event", "count"]
     if not Path(options.ratings).is_file():  # the columns of data sets and partitions are known
         elsewhere += ["user", "item", "time", "skip_bad_lines", *LAYOUT]
-    return argparse.Namespace(**vars(options) | {f"reading_{name}": None for name in elsewhere})
+    left_out = {f"reading_{name}" for name in elsewhere}
+    return argparse.Namespace(**{name: value for name, value in vars(options).items() if name not in left_out})
 
 
 def _fitted(
@@ -309,19 +296,9 @@ def _export(options: argparse.Namespace) -> "ExportFolder | None":
 
 
 def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Features | None") -> "Ratings":
-    """The ratings with the titles of items that the model will know, from --titles or else from --item-features.
-
-    Their ids may be written as integers where those here are strings.
-    """
-    from cofill.data.pairs import read_titles
-
+    """The ratings with the titles of items that the model will know. Ids may be integers here and strings there."""
     items = ratings.items if features is None else ratings.including(items=features.ids).items
-    reading = FeatureReading.of(options)
-    found = {}
-    if options.titles:
-        found = reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
-    for path in options.item_features or () if options.titles is None else ():
-        found = titles_in(reading.table(path, quiet=True), reading) | found
+    found = titles_from(options)
     titles = {items.id(items.index(item)): title for item, title in found.items() if item in items}
     if options.titles and not titles:
         raise DataError(
@@ -341,15 +318,10 @@ def _check_writable(out: Path) -> None:
 
 
 def _lines(summary: dict[str, Any]) -> list[tuple[str, object]]:
-    names = {
-        "users": "users",
-        "items": "items",
-        "ratings": "ratings" if summary.get("rated", True) else "interactions",
-        "epochs": "epochs",
-        "validation_rmse": "validation RMSE",
-    }
-    of_network = ("epochs", "validation_rmse")
-    lines = [(label, summary.get(name)) for name, label in names.items() if name in summary or name not in of_network]
+    ratings = "ratings" if summary.get("rated", True) else "interactions"
+    lines = [("users", summary["users"]), ("items", summary["items"]), (ratings, summary["ratings"])]
+    for name, label in (("epochs", "epochs"), ("validation_rmse", "validation RMSE")):
+        lines += [(label, summary[name])] if name in summary else []
     lines.append(("time", Amount(duration(summary["seconds"]))))
     for side in ("item", "user"):
         if found := summary.get(f"{side}_features"):

@@ -3,10 +3,20 @@
 import argparse
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from cofill.cli.cluster_options import add_ray, check_ray
-from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
+from cofill.cli.options import (
+    add_output,
+    add_ray,
+    add_reading,
+    add_settings,
+    check_ray,
+    count,
+    load_ratings,
+    settings_of,
+    words_about_files,
+)
 from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
@@ -21,68 +31,62 @@ if TYPE_CHECKING:
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import GoalName, Plan
 
-COMMON = ("--config", "--set", "--orientation", "--epochs", "--seed", "--item-features", "--user-features")
+COMMON = ("--config", "--set", "--seed", "--item-features", "--user-features")
 _BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.svg"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "ratings", metavar="RATINGS", help="a file of ratings or interactions, or a data set's name such as ml-1m"
-    )
+def add_tune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ratings", metavar="RATINGS", help="a file, or a data set's name such as ml-1m")
     parser.add_argument(
         "--goal", choices=("rmse", "ndcg"),
-        help="objective: rmse, the error of predicted ratings, searches the network (default for ratings); ndcg, the "
-        "quality of recommended lists, searches the list scorer (default for interactions)",
+        help="objective; rmse, the error of predicted ratings, searches the network (default for ratings); ndcg, the "
+        "quality of recommended lists, the list scorer (default for interactions)",
     )  # fmt: skip
     parser.add_argument(
         "--validation-by", choices=("random", "time"),
-        help="with --goal ndcg: validate on a random share, or on the latest, as a recommender in use would be "
-        "(default random)",
+        help="of --goal ndcg: on a random share or the latest; as a recommender in use would be (default random)",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("tuning"), metavar="DIR",
-        help=f"folder for {_BEST}, {_TRIALS}, {_PICTURE} and the study (default tuning)",
+        help=f"folder for results (default tuning); {_BEST}, {_TRIALS}, {_PICTURE} and the study",
     )  # fmt: skip
     parser.add_argument(
         "--sampler", choices=("genetic", "tpe", "random"), default="genetic",
-        help="sampler of the next settings: the paper's genetic algorithm (default), Optuna's TPE, or random",
+        help="of the next settings (default genetic); the paper's genetic algorithm, Optuna's TPE, or random",
     )  # fmt: skip
     parser.add_argument(
         "--ranges", choices=("cofill", "paper"), default="cofill",
-        help="search space: ranges around the defaults (default), or, with --goal rmse, the seven hyperparameters of "
-        "the paper",
+        help="search space (default cofill); ranges around the defaults, or, with --goal rmse, the seven "
+        "hyperparameters of the paper",
     )  # fmt: skip
     parser.add_argument(
         "--trials", type=count, default=200, metavar="N",
-        help="stop when the study has this many finished trials, earlier runs included (default 200)",
+        help="finished trials of the study; earlier runs included (default 200)",
     )  # fmt: skip
     parser.add_argument(
         "--workers",
         type=count,
         metavar="N",
-        help="number of worker processes, one thread each (default: one for each core)",
+        help="worker processes (default: one for each core)",
     )
     add_ray(parser, "run the trials on a Ray cluster")
     parser.add_argument(
         "--storage", metavar="URL",
-        help="database of the study, such as sqlite:///all.db or postgresql://... (default: study.db in DIR)",
+        help="database of the study (default: study.db in DIR); such as sqlite:///all.db or postgresql://...",
     )  # fmt: skip
-    parser.add_argument(
-        "--study", default="cofill", metavar="NAME", help="name of the study in that database (default cofill)"
-    )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-    add_json(parser)
+    parser.add_argument("--study", default="cofill", metavar="NAME", help="its name in that database (default cofill)")
+    add_output(parser)
     add_side_information(parser)
     add_settings(parser)
     add_reading(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_tune(options: argparse.Namespace) -> int:
     from cofill.tuning import require_optuna
 
     require_optuna()
     check_ray(options)
-    settings = settings_from(options)
+    settings = settings_of(options, CFNSettings)
     ratings = load_ratings(options.ratings, options)
     goal = _goal(options, ratings, settings)
     side = side_information_from(options)
@@ -164,28 +168,9 @@ def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) 
     remarks = [
         f"{plan.goal.label} {best.value:.5f} in trial {best.number}, the best of {finished}",
         f"study {options.study} in {shown_url(url)}",
-        _this_search(options, plan),
+        options.call,
     ]
     write_best(options.out / _BEST, best, plan, remarks)
-
-
-def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
-    """The command that repeats this search; settings of --config are written out, because the file may change."""
-    settings = plan.settings
-    always = ("orientation", "seed") if plan.goal_name == "rmse" else ("seed",)
-    fixed = {name: getattr(settings, name) for name in (*always, *sorted(settings.model_fields_set))}
-    elsewhere = dict.fromkeys(("config", "set", "out", "storage", "study", "ray", "quiet", "json"))
-    return command_line("tune", add_options, vars(options) | elsewhere | fixed)
-
-
-def _training(options: argparse.Namespace) -> str:
-    """The command that trains with the best settings on the same data, read in the same way."""
-    from cofill.cli import train
-
-    same = {name: value for name, value in vars(options).items() if name not in CFNSettings.model_fields}
-    # The workers of a search are not those of one training, which are for partitions.
-    here = dict.fromkeys(("set", "quiet", "json", "workers", "ray")) | {"config": options.out / _BEST, "out": "model"}
-    return command_line("train", train.add_options, same | here)
 
 
 def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, seconds: float) -> None:
@@ -222,4 +207,7 @@ def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, s
     ]
     print_table(f"Best settings, in {options.out / _BEST}", ("what", "value"), lines)
     if not options.quiet:
-        note(f"next: {_training(options)}")
+        same = "".join(f" {quote(word)}" for word in words_about_files(options, add_side_information))
+        note(
+            f"next: cofill train {quote(options.ratings)} --out model --config {quote(str(options.out / _BEST))}{same}"
+        )

@@ -120,7 +120,7 @@ def read_ratings_or_interactions(source: object, **reading: Any) -> Ratings:
     table, unsorted = unsorted_ratings(table, options)
     if options.scale is None and len(unsorted) >= FEW_LINES and (unsorted.values == unsorted.values[0]).all():
         _note(
-            f"all {len(unsorted):,} ratings are {unsorted.values[0]:g}: interactions, which say that somebody chose an "
+            f"all {len(unsorted):,} ratings are {unsorted.values[0]:g}: interactions, which say that a user chose an "
             "item, not how much it was liked",
             table.origin.name,
             "to read them as ratings, pass rating=...",

@@ -126,7 +126,7 @@ class Biases:
         if damping is None and constant:
             damping = _USUAL_DAMPING
         spread = max(spread, _LEAST_SPREAD)
-        learned = _learn(rows, columns, spread) if damping is None else _settle(rows, columns, spread, damping)
+        learned = _learn(rows, columns, spread, damping)
         of_rows, of_columns = (
             Deviations(side.deviations.astype(np.float32), side.damping, variance, by)
             for side, variance, by in zip((rows, columns), (learned.row, learned.column), by_features, strict=True)
@@ -301,27 +301,21 @@ class _Side:
         return total(self._ids, (self._counts[self.rated] * self._uncertainty(noise)).sum())[0]
 
 
-def _settle(rows: _Side, columns: _Side, spread: float, damping: float) -> _Variances:
-    """Fit both sides with a given damping."""
-    rows.damping = columns.damping = damping
+def _learn(rows: _Side, columns: _Side, spread: float, damping: float | None) -> _Variances:
+    """Fit both sides, and their dampings too, unless these are given."""
     variances = _Variances.at_first(spread)
-    for _ in range(_TURNS):
+    if damping is not None:
+        rows.damping = columns.damping = damping
+    for _ in range(_MOST_TURNS if damping is None else _TURNS):
         _turn(rows, columns)
         variances = _variances_of(rows, columns, variances.noise, spread)
-    return variances
-
-
-def _learn(rows: _Side, columns: _Side, spread: float) -> _Variances:
-    """Fit both sides, and their dampings too."""
-    variances = _Variances.at_first(spread)
-    for _ in range(_MOST_TURNS):
-        _turn(rows, columns)
-        variances = _variances_of(rows, columns, variances.noise, spread)
+        if damping is not None:
+            continue
         found = [min(variances.noise / part, _LARGEST_DAMPING) for part in (variances.row, variances.column)]
         if max(abs(rows.damping / found[0] - 1), abs(columns.damping / found[1] - 1)) < _SETTLED:
-            break  # with the dampings that deviations were fitted with
+            return variances  # with the dampings that deviations were fitted with
         rows.damping, columns.damping = found
-    else:
+    if damping is None:
         rows.fit(columns.deviations)
     return variances
 

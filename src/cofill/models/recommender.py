@@ -202,7 +202,7 @@ class Recommender(ABC):
         scorer, choice = fit_scorer(
             feedback,
             sides or self._sides,
-            Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity),
+            Penalties(own.list_rank, own.list_penalty, popularity=own.popularity_discount),
             FitOptions(own.seed, getattr(self._settings, "threads", 0), done, exchange),
             keys or KeysOfSides(self.users.keys(), self.items.keys()),
             own.list_goal,

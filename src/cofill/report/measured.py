@@ -247,7 +247,7 @@ def lists_section(subject: Subject) -> Markup | None:
         _TITLE_OF_LISTS,
         paragraph(
             f"{relevant} What a user has not rated counts as not relevant, also where they would have liked it. "
-            f"Popularity is the most rated items, the same for everybody{_about_ease(subject)}."
+            f"Popularity is the most rated items, the same for all users{_about_ease(subject)}."
         ),
         with_figure(
             table(f"Lists of {found.n} for {found.users:,} users", ("measure", *whose, "what it says"), rows),
@@ -281,5 +281,5 @@ def _by_popularity(whose: dict[str, MeasuredLists]) -> Markup:
     return figure(
         picture,
         "How much of what is relevant lists find, in five groups of as many items each. Popularity finds "
-        "nothing but what everybody knows.",
+        "nothing but the most rated items.",
     )

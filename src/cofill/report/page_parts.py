@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from cofill.charts.design import LIGHT, SERIES_TOKENS, TOKENS
 from cofill.charts.graphs import STYLE
-from cofill.charts.markup import Markup, element
+from cofill.charts.markup import Markup, element, shown
 
 _SHORT = 14  # characters of a cell that is not worth breaking
 
@@ -89,10 +89,10 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
     ]
     body = []
     for number, row in enumerate(rows):
-        cells = [(cell(value), kind) for value, kind in zip(row, classes, strict=True)]
+        cells = [(shown(value), kind) for value, kind in zip(row, classes, strict=True)]
         short = [(words, kind or ("short" if len(words) <= _SHORT else None)) for words, kind in cells]
-        shown = (element("td", words, class_=kind) for words, kind in short)
-        body.append(element("tr", *shown, class_="own" if number == own else None))
+        tds = (element("td", words, class_=kind) for words, kind in short)
+        body.append(element("tr", *tds, class_="own" if number == own else None))
     whole = element(
         "table",
         element("caption", caption),
@@ -100,19 +100,6 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
         element("tbody", *body),
     )
     return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def cell(value: object) -> str:
-    """A cell as text: integers with separators, other numbers with four digits, None as a dash."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:z.4f}"
-    return value if isinstance(value, Markup) else str(value)
 
 
 _RULES = (files("cofill.report") / "report.css").read_text(encoding="utf-8")

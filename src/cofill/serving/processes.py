@@ -96,7 +96,7 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
         proxy_headers=False,  # whoever asks says nothing about where from
         server_header=False,
         timeout_keep_alive=_SECONDS_OF_SILENCE,
-        timeout_graceful_shutdown=ceil(settings.seconds + _SECONDS_TO_FINISH),
+        timeout_graceful_shutdown=ceil(settings.request_timeout + _SECONDS_TO_FINISH),
     )
     stops = [signal.SIGTERM, signal.SIGINT if interrupts else _AT_ONCE]
 
@@ -162,7 +162,7 @@ class _Server(uvicorn.Server):
         first = self._stop_at == math.inf
         if first:
             if self._drain_seconds:
-                log.info("stopping: /ready says so, and whoever is connected is answered")
+                log.info("stopping: /ready says so, and open connections are answered")
             self._application.live.draining = True
             self.config.encoded_headers.append((b"connection", b"close"))
             self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
@@ -307,7 +307,7 @@ class _Crew:
         self._listening.close()  # the last of the workers closes it for good
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
-        most = self._settings.drain_seconds + self._settings.seconds + _SECONDS_TO_FINISH + _SECONDS_FOR_WORKERS
+        most = self._settings.drain_seconds + self._settings.request_timeout + _SECONDS_TO_FINISH + _SECONDS_FOR_WORKERS
         until = time.monotonic() + most
         hurried = False
         while time.monotonic() < until and any(worker.poll() is None for worker in self.workers):

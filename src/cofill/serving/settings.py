@@ -65,7 +65,7 @@ class LimitSettings(BaseModel):
         description="rate limit of a key, or of an IP address without keys, in each process; 0: none",
     )
     burst: int = Field(default=200, ge=1, description="requests allowed at once before the rate limit applies")
-    seconds: float = Field(default=30.0, gt=0, description="time limit of a request")
+    request_timeout: float = Field(default=30.0, gt=0, description="time limit of a request")
     concurrency: int = Field(default=256, ge=1, description="most requests at the same time in each process")
     body_bytes: int = Field(default=1 << 20, ge=1024, description="largest request body")
 
@@ -89,10 +89,10 @@ class ServingSettings(PageSettings, LimitSettings):
     models: dict[str, Path] = Field(
         default={}, max_length=_MOST_MODELS, description="several models at once, each with a name of its own"
     )
-    split: str | None = Field(
+    traffic_split: str | None = Field(
         default=None,
         pattern=r"^[0-9]+(\.[0-9]+)?(:[0-9]+(\.[0-9]+)?)+$",
-        description="which part of the people each of several models gets, such as 90:10; by default all the same",
+        description="share of users for each of several models, such as 90:10; by default all the same",
     )
     host: str = Field(
         default="127.0.0.1", min_length=1, description="address to listen at; any but loopback needs keys"
@@ -121,13 +121,13 @@ class ServingSettings(PageSettings, LimitSettings):
         default=False, description="take ratings and events of items without a description: they become items"
     )
     keep_shown_days: float = Field(
-        default=KEEP_SHOWN_DAYS, gt=0, le=3650, description="for how long is known what people were shown"
+        default=KEEP_SHOWN_DAYS, gt=0, le=3650, description="days to keep impressions (what users were shown)"
     )
     keep_events_days: float = Field(
         default=KEEP_EVENTS_DAYS,
         gt=0,
         le=3650,
-        description="for how long the id of an event is known; then the events of a user and an item are added up",
+        description="days to keep the ids of events; after that the events of a user and an item are added up",
     )
     forget_events_days: float = Field(
         default=FORGET_EVENTS_DAYS,
@@ -212,19 +212,20 @@ class ServingSettings(PageSettings, LimitSettings):
 
     @model_validator(mode="after")
     def _a_share_for_each(self) -> Self:
-        if self.split is not None:
-            shares = [float(share) for share in self.split.split(":")]
+        if self.traffic_split is not None:
+            shares = [float(share) for share in self.traffic_split.split(":")]
             if len(shares) != len(self.models) or not sum(shares):
                 raise ValueError(
-                    f"split = {self.split} has {len(shares)} shares for {len(self.models)} models; give one for each, "
-                    f"and not 0 to all"
+                    f"traffic_split = {self.traffic_split} has {len(shares)} shares for {len(self.models)} models; "
+                    "give one for each, and not 0 to all"
                 )
         return self
 
     @property
     def shares(self) -> dict[str, float]:
         """What part of the people each model gets; they add up to 1."""
-        given = [float(share) for share in self.split.split(":")] if self.split else [1.0] * len(self.models)
+        split = self.traffic_split
+        given = [float(share) for share in split.split(":")] if split else [1.0] * len(self.models)
         return {name: share / sum(given) for name, share in zip(self.models, given, strict=True)}
 
     @model_validator(mode="after")

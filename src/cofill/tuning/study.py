@@ -109,7 +109,7 @@ RANGES: dict[Ranges, dict[str, Ranged]] = {
 # Settings of the list scorer, for the goal ndcg. `list_rank` is a matter of time and memory, not of taste.
 LIST_RANGES: dict[str, Ranged] = {
     "list_penalty": FloatDistribution(0.5, 20.0, log=True),
-    "list_popularity": FloatDistribution(0.0, 0.5),
+    "popularity_discount": FloatDistribution(0.0, 0.5),
     "list_grade_power": FloatDistribution(0.5, 3.0),
     "confidence": FloatDistribution(0.0, 2.0),
     "half_life": FloatDistribution(7.0, 10_000.0, log=True),

@@ -68,7 +68,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_all_at_once_are_each_by_itself(kind: str, seed: int) -> None:
     space, rated = some_space(seed, features=2), some_ratings(LENGTHS, ROWS, seed)
     assert_same(solved(space, rated, KINDS[kind]), one_by_one(space, rated, KINDS[kind]), 1e-4)
@@ -96,15 +96,6 @@ def test_very_long_columns_are_solved_alone(monkeypatch: pytest.MonkeyPatch) -> 
     lengths = np.repeat(LENGTHS, LENGTHS)
     assert not found.alpha[lengths > 20].any()
     assert found.alpha[lengths <= 20].any()
-
-
-def test_columns_without_ratings_have_what_is_expected_of_them() -> None:
-    space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
-    found, (weights, biases) = solved(space, rated, AMPLITUDES), expected(space, np.arange(len(LENGTHS)))
-    empty = np.array(LENGTHS) == 0
-    np.testing.assert_allclose(found.linear[empty], np.float32(AMPLITUDES.mean) * weights[empty], rtol=1e-6)
-    np.testing.assert_array_equal(found.bias[empty], biases[empty])
-    assert not found.cosine[empty].any()
 
 
 def test_how_far_it_is_is_told() -> None:

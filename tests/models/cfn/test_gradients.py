@@ -1,4 +1,4 @@
-"""Every step is the gradient of the loss as the paper writes it, found here by moving each weight a little."""
+"""The definition has the gradient of the loss as the paper writes it, found here by moving each weight a little."""
 
 import itertools
 from collections.abc import Callable
@@ -10,11 +10,10 @@ import torch
 
 from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, Minibatches
-from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork, TorchEngine
-from tests.models.cfn.as_read import as_read, entries_of, gather, step
+from cofill.models.cfn.sgd import EpochNoise, Minibatches
+from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork
+from tests.models.cfn.as_read import as_read, entries_of, gather
 from tests.models.cfn.test_kernels import new_network
 
 Doubles = npt.NDArray[np.float64]
@@ -120,20 +119,3 @@ def test_the_definition(hidden: tuple[int, ...], activation: str, output: str, f
         assert parameter.grad is not None
         np.testing.assert_allclose(parameter.grad.numpy(), expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
         assert np.abs(expected[name]).max() > 1e-6, name  # there was something to find
-
-
-@pytest.mark.parametrize("engine", [FusedEngine, TorchEngine])
-@pytest.mark.parametrize(("hidden", "activation", "output", "features"), CASES)
-def test_a_step(
-    hidden: tuple[int, ...], activation: str, output: str, features: int, engine: type[TrainingEngine]
-) -> None:
-    """weight - learning rate * (gradient + weight decay * weight), for every weight of every layer."""
-    network, settings = network_and_settings(hidden, activation, output, features)
-    batch, before, learning_rate = minibatch(settings, features), weights_of(network), 0.2
-    found = gradients(before, batch, settings)
-    stepping = FusedEngine(network, settings) if engine is FusedEngine else TorchEngine(network, settings)
-    loss = step(stepping, batch, learning_rate)
-    assert loss / len(batch.rows) == pytest.approx(loss_by_hand(before, batch, settings), rel=1e-5)
-    for name, weight in weights_of(network).items():
-        expected = before[name] - learning_rate * (found[name] + 0.3 * before[name])
-        np.testing.assert_allclose(weight, expected, rtol=0, atol=5e-7, err_msg=name)

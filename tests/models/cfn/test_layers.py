@@ -63,13 +63,6 @@ def test_the_input_layer_by_hand(dense: bool) -> None:
     torch.testing.assert_close(z[2], 0.25 * layer.weight[1] + 0.75 * layer.weight[3] + layer.bias)
 
 
-def test_a_layer_without_features_draws_the_same_first_weights() -> None:
-    plain = SparseInput(COLUMNS, WIDTH, generator=torch.Generator().manual_seed(0))
-    assert plain.side is None
-    assert [name for name, _ in plain.named_parameters()] == ["weight", "bias"]
-    assert torch.equal(plain.weight.double(), with_features(dense=False).weight)
-
-
 @pytest.mark.parametrize("dense", [True, False])
 def test_the_output_layer_by_hand(dense: bool) -> None:
     _, layer = layers(dense=dense)
@@ -78,39 +71,6 @@ def test_the_output_layer_by_hand(dense: bool) -> None:
     for row, column, output in zip(ROWS.tolist(), KNOWN.tolist(), outputs, strict=True):
         torch.testing.assert_close(output, hidden[row] @ layer.weight[column] + layer.bias[column])
     torch.testing.assert_close(layer.everywhere(hidden)[ROWS, KNOWN], outputs)
-
-
-@pytest.mark.parametrize("dense", [True, False])
-def test_gradients(dense: bool) -> None:
-    """By finite differences, through values, features, hidden units and parameters."""
-    first, (_, last) = with_features(dense=dense), layers(dense=dense)
-
-    def whole(values: Tensor, features: Tensor, w: Tensor, b: Tensor, side: Tensor, *of_output: Tensor) -> Tensor:
-        parameters = {"weight": w, "bias": b, "side": side}
-        z = torch.func.functional_call(first, parameters, (ROWS, KNOWN, values, B, features))
-        parameters = dict(zip(("weight", "bias"), of_output, strict=True))
-        out: Tensor = torch.func.functional_call(last, parameters, (torch.tanh(z), ROWS, KNOWN))
-        return out
-
-    inputs = [VALUES, FEATURES, *first.parameters(), *last.parameters()]
-    assert torch.autograd.gradcheck(whole, [tensor.detach().clone().requires_grad_() for tensor in inputs])
-
-
-@pytest.mark.parametrize("dense", [True, False])
-def test_the_unknown_gets_no_gradient_and_a_zero_does(dense: bool) -> None:
-    first, last = layers(dense=dense)
-    out = last(torch.tanh(first(ROWS, KNOWN, VALUES, B)), ROWS, KNOWN)
-    DenoisingLoss(1.0, 0.5)(out, VALUES, torch.zeros(5, dtype=torch.bool), B).backward()
-    assert first.weight.grad is not None
-    assert last.weight.grad is not None
-    assert last.bias.grad is not None
-    unknown = [2, 4, 6]
-    assert (first.weight.grad[unknown] == 0).all()
-    assert (last.weight.grad[unknown] == 0).all()
-    assert (last.bias.grad[unknown] == 0).all()
-    # Column 5 is known by a rating that is 0 when scaled: it adds nothing to z, but it has an error.
-    assert (last.weight.grad[5] != 0).all()
-    assert last.bias.grad[5] != 0
 
 
 def test_the_loss_by_hand() -> None:

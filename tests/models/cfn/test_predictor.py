@@ -1,6 +1,5 @@
 """What a network predicts: one answer to one question, whatever came, changed and went, with users on either side."""
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,6 @@ PROCESS: dict[str, Shape] = {
 }
 NETWORK: dict[str, Shape] = {
     "output, item": {"decoder": "network", "orientation": "item", "output": "tanh"},
-    "output, user": {"decoder": "network", "orientation": "user"},
     "output, stack": {"decoder": "network", "orientation": "user", "hidden": (12, 6, 12)},
 }
 BOTH = PROCESS | NETWORK
@@ -194,7 +192,7 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("shape", [PROCESS["item"], PROCESS["user"], *NETWORK.values()], ids=str)
-@law(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@law(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_order_does_not_matter(shape: Shape, data: st.DataObject) -> None:
     happening = events(where(shape))
@@ -370,19 +368,6 @@ def test_a_changed_column_moves_by_as_much_as_the_closed_form(shape: Shape) -> N
     model._flush()
     np.testing.assert_allclose(model._weights.linear[column], before + closed[0] - closed[1], rtol=0, atol=1e-5)
     assert np.abs(closed[0] - closed[1]).max() > 1e-3
-
-
-def test_a_small_change_of_a_trained_rating_is_a_small_one_of_its_column() -> None:
-    model, user = predictor(decoder="network"), 5
-    items, ratings = world("item").by_user.row(user)
-    moves = []
-    for much in (1.0, 0.01):
-        other, before = copy.deepcopy(model), model.user(user)
-        nearer = vector(float(ratings[0] - np.sign(ratings[0] - 3) * much))
-        other.add(indices(user), items[:1], nearer)
-        moves.append((other.user(user) - before)[: ROWS - 2])
-    assert np.abs(moves[0]).max() > 0.01
-    np.testing.assert_allclose(moves[1] * 100, moves[0], rtol=0, atol=2e-3)
 
 
 # The local part

@@ -186,24 +186,13 @@ def test_validation_reads_the_features() -> None:
 # Engines, and cold rows
 
 
-@pytest.mark.parametrize("changes", [{}, {"output": "tanh", "hidden": [8, 5, 8]}])
-def test_both_engines_come_to_the_same_end(changes: dict[str, Any]) -> None:
-    fused = fit({"engine": "fused"} | changes)
-    other = fit({"engine": "dense"} | changes)
-    for name, weight in other.network.weights().items():
-        np.testing.assert_allclose(fused.network.weights()[name], weight, rtol=0, atol=1e-4, err_msg=name)
-    assert [r.validation_rmse for r in other.history[:4]] == pytest.approx(
-        [r.validation_rmse for r in fused.history[:4]], rel=1e-4
-    )
-
-
 def no_features(width: int = 0) -> Floats:
     return np.zeros((matrix().rows.rows, width), np.float32)
 
 
-@pytest.mark.parametrize("changes", [DEEP, {"noise": "gaussian"}])
-def test_without_features_no_row_is_cold(changes: dict[str, Any]) -> None:
+def test_without_features_no_row_is_cold() -> None:
     """Whatever the setting says, to the byte."""
+    changes = DEEP
     some, none = (fit(changes | {"cold_ratio": ratio}, features=no_features()) for ratio in (0.5, 0.0))
     assert weights(some) == weights(none)
     assert some.network.input.side is None

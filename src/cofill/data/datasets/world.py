@@ -212,7 +212,7 @@ def _check_counts(users: int, items: int, ratings: int) -> None:
             raise SettingsError(f"The number of {name} of a world must be at least 1. Got {count} instead.")
     if ratings > users * items:
         raise SettingsError(
-            f"The number of ratings of a world must be at most users x items = {users * items:,}, as nobody "
+            f"The number of ratings of a world must be at most users x items = {users * items:,}, as no user "
             f"rates a film twice. Got {ratings:,} instead."
         )
 

@@ -54,7 +54,7 @@ class AutoRecSettings(CFNSettings):
         ge=0,
         le=10,
         json_schema_extra={"default_by_orientation": {**_PRESENCE}},
-        description="added to every known input, in scaled ratings: that somebody has rated at all",
+        description="added to every known input, in scaled ratings, so that the network sees which inputs are known",
     )
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(600,), min_length=1, max_length=1, description="hidden units, k"

@@ -7,17 +7,9 @@ share (d: density) is pulled by
 
     m = n (1 + B d) / B
 
-ratings. The largest step that does not diverge falls with m, and was measured on ratings made of five tastes and noise:
-
-    rows x columns      n    m        stays at     diverges at
-    1000 x  50,000   2,000    125       0.21          0.42
-     300 x 100,000   5,000    364       0.105         0.21
-     100 x  20,000   5,000  1,360       0.026         0.053
-     100 x  20,000  18,000 16,600       0.0066        0.013
-     300 x  20,000   2,000    245       0.053         0.105      rows of very uneven length
-
-(One draw of each, four epochs.) Short rows do not only bear larger steps, they also need them: see `rate_factor`. A
-training that diverges nevertheless begins anew with a lower rate.
+ratings. The largest step that does not diverge falls with m: on ratings made of five tastes and noise from 0.21 at 125
+to 0.105 at 364, 0.026 at 1,360 and 0.0066 at 16,600. Short rows do not only bear larger steps, they also need them: see
+`rate_factor`. A training that diverges nevertheless begins anew with a lower rate.
 """
 
 import hashlib

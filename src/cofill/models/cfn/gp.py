@@ -12,12 +12,6 @@ knows what it was shown. In rows with more than 500 ratings a single one is not 
 
 The amplitudes (bias, taste, cosine, local, half) are learned on validation ratings (`gp_fit`). Where codes say nothing
 they go to zero, and the biases remain: that makes the defaults safe on unseen data.
-
-    codes.py        codes of rows: as trained, as they stand now, without one of their ratings; and their directions
-    gp.py           amplitudes, the kernel, the posterior of one column and of many, prediction intervals
-    gp_fit.py       how amplitudes and intervals are learned
-    neighbours.py   the local kernel, cut to the nearest rows, so that scoring stays one pass and a few additions
-    predictor.py    all of it together, how it follows changes, and why it predicts what it does
 """
 
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -358,10 +352,10 @@ class RatedColumns:
         left = self.left_out(rows[short], columns[short], self.by_column.values[places[short]])
         centred[short] = self.space.centred(left.codes)
         means[short], counts[short], described[short] = left.means, left.counts, left.described
-        codes = whole.codes[:0]
-        if self.space.uses_features:
-            codes = whole.codes[rows]
-            codes[short] = left.codes
+        codes = left.codes if self.space.uses_features else whole.codes[:0]
+        if self.space.uses_features and len(short) < len(rows):
+            codes = np.empty((len(rows), codes.shape[1]), np.float32)
+            codes[short], codes[where >= 0] = left.codes, whole.codes[rows[where >= 0]]
         return centred, EncodedRows(codes, means, counts, described)
 
     def read(self, batch: ColumnBatch) -> BatchRead:

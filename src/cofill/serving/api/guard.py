@@ -52,10 +52,12 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 class Right(Enum):
     """The permission that a route needs."""
 
-    OPEN = "everybody may, at any rate and however busy the server is: it is answered from memory"
-    LIMITED = "everybody may, at a limited rate and however busy the server is: it asks the database"
+    OPEN = "open at any rate and however busy the server is: it is answered from memory"
+    LIMITED = "open at a limited rate and however busy the server is: it asks the database"
     READS = "any key will do"
-    WRITES = "a key that may write; without keys, no page of another origin; nobody where nothing is kept (--read-only)"
+    WRITES = (
+        "a key that may write; without keys, no page of another origin; refused where nothing is kept (--read-only)"
+    )
     DELETES = "the same, with an admin key: what is deleted does not come back"
     OPERATES = "an admin key, where nothing is kept too: it is about the server, not about what people do"
 
@@ -188,7 +190,7 @@ class Guard:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._settings.seconds):
+            async with asyncio.timeout(self._settings.request_timeout):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -209,7 +211,7 @@ class Guard:
 
         What waits for the model or the database by then is cancelled. A thread cannot be stopped: its work goes on.
         """
-        seconds = None if scope["path"] in _OPERATING else self._settings.seconds
+        seconds = None if scope["path"] in _OPERATING else self._settings.request_timeout
         try:
             async with asyncio.timeout(seconds) as answer.limit:
                 await self._app(scope, receive, answer.send)

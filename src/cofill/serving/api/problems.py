@@ -210,7 +210,7 @@ def _kind_of(error: CofillError) -> ProblemType:
 
 async def _database(request: Request, error: Exception) -> Response:
     if is_disk_full(error):  # the log has it already, once
-        detail = "the disk with the database is full, so nothing was written; ask whoever runs the server to make room"
+        detail = "the disk with the database is full, so nothing was written; make room on the server's disk"
         return ProblemError(ProblemType.DISK_FULL, detail).response(request.url.path)
     which = of_request(request.scope)
     log.error("%s %s: the database failed: %s", request.method, request.url.path, _line(error), extra=which)

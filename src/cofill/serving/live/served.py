@@ -399,7 +399,7 @@ class ServedModel:
                 raise CofillError("the model does not take it")
             self.model.describe_users({user: known})
         except CofillError as error:
-            self._refuse(f"the description of somebody: {error}")
+            self._refuse(f"the description of a user: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
         """All columns that are learned from or shown, None where not given; unless `strict`, others are dropped."""

@@ -443,7 +443,7 @@ class Store:
                 *(make_private(beside) for ending in ("-wal", "-shm") if (beside := Path(f"{path}{ending}")).exists()),
             ]
             if any(opened):
-                log.warning("%s: everybody on this machine could read people's ratings there; that is mended", path)
+                log.warning("%s: all users of this machine could read the ratings there; that is mended", path)
 
     def _forget_watch(self) -> None:
         if self._watch is not None:

@@ -114,7 +114,7 @@ function yours(item, signal) {
 /** @param {{count: number, mean: number|null, distribution: {rating: number, count: number}[]}} ratings */
 function distribution(ratings) {
   if (!state.model.rated) return h("section", {}, h("h3", {}, `Chosen by ${counted(ratings.count, "person", "people")}`));
-  if (!ratings.count) return h("section", {}, h("h3", {}, "Ratings"), h("p", { class: "muted" }, "Nobody has rated it yet."));
+  if (!ratings.count) return h("section", {}, h("h3", {}, "Ratings"), h("p", { class: "muted" }, "No ratings yet."));
   const most = Math.max(...ratings.distribution.map((one) => one.count));
   /** @param {{rating: number, count: number}} one */
   const words = (one) => `${ratingInWords(one.rating)}: ${count(one.count)}`;

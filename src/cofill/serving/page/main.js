@@ -101,7 +101,7 @@ function keyDialog() {
     h("h2", {}, "This server asks for a key"),
     h("p", { class: refused ? "wrong" : "muted", role: refused ? "alert" : null }, refused
       ? "That key was not accepted. Check it, and try again."
-      : ["Whoever runs it has made one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."]),
+      : ["The operator makes one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."]),
     h("div", { class: "line" }, input, h("button", { type: "submit", class: "primary" }, "Continue"))));
     dialog.showModal();
   }));

@@ -16,13 +16,13 @@ export function person(button, notices) {
   const { dialog, body } = makeDialog({ label: "Who is looking", className: "person-dialog" });
   const list = h("ul", { class: "people" });
   const input = /** @type {HTMLInputElement} */ (h("input", {
-    type: "search", placeholder: "Somebody else, by their id", "aria-label": "Search for a user by id", autocomplete: "off",
+    type: "search", placeholder: "Another user, by id", "aria-label": "Search for a user by id", autocomplete: "off",
     oninput: () => look(input.value.trim()),
   }));
   const mine = h("div", { class: "mine" });
   fill(body, h("h2", {}, "Who is looking?"), mine,
     h("h3", {}, "See it with other eyes"),
-    h("p", { class: "muted small" }, "People whom the model learned from, and what they love more than most."), list, input);
+    h("p", { class: "muted small" }, "Users of the training data, and what they rate higher than most."), list, input);
   /** @type {AbortController|null} */
   let asked = null;
 
@@ -33,7 +33,7 @@ export function person(button, notices) {
     if (list.children.length === 0) fill(list, skeletons(SHOWN, "line").map((one) => h("li", {}, one)));
     try {
       const { users } = await api.users(query, SHOWN, asked.signal);
-      fill(list, users.length ? users.map(choice) : h("li", {}, nothing(`Nobody's id begins with “${query}”.`)));
+      fill(list, users.length ? users.map(choice) : h("li", {}, nothing(`No id begins with “${query}”.`)));
       announce(counted(users.length, "person", "people"));
     } catch (error) {
       if (!aborted(error)) fill(list, h("li", {}, nothing("This did not work.", reason(error))));
