@@ -166,7 +166,7 @@ def test_what_is_refused_before_any_work(
     assert "add --out FOLDER" in refused(*everybody)
     assert "add --all" in refused("recommend", model, "--user", 1, "--ray", "local")
     assert "add --ray ADDRESS" in refused("recommend", model, "--all", "--tasks", 3)
-    assert "leave out one" in refused(*everybody, "--out", tmp_path / "o", "--item-features", "f.csv")
+    assert "leave out --ray or features" in refused(*everybody, "--out", tmp_path / "o", "--item-features", "f.csv")
     assert "no column 'colour'" in refused(*everybody, "--out", tmp_path / "o", "--where", "colour:red")
     monkeypatch.setitem(sys.modules, "ray", None)
     for command in (("evaluate", model, "x.csv"), ("predict", model, "x.csv"), ("tune", "x.csv")):

@@ -106,9 +106,7 @@ def _note_nothing_left(options: argparse.Namespace) -> None:
     rules = ("where", "min_ratings", "among", "exclude", "at_most")
     flags = [f"--{name.replace('_', '-')}" for name in rules if getattr(options, name)]
     if not options.quiet:
-        fitting = (
-            f" that fits {', '.join(flags)}; ask for less of them" if flags else "; --include-known shows them all"
-        )
+        fitting = f" that fits {' and '.join(flags)}; ask for less" if flags else "; --include-known shows them all"
         note(f"no item is left{fitting}")
 
 
@@ -195,8 +193,6 @@ def run_recommend(options: argparse.Namespace) -> int:
     who, title, about = options.user, f"For user {options.user}", None
     if options.user is None:
         who, title, about = _new_user(model, options)
-    elif options.user not in model.users and not options.quiet:
-        note(f"user {options.user!r} is not in the model: this is the list of a user without ratings")
     found = model.recommend(
         who,
         options.n,
@@ -205,6 +201,8 @@ def run_recommend(options: argparse.Namespace) -> int:
         exclude_known=not options.include_known,
         **_rules(options, model),
     )
+    if not (options.user is None or options.user in model.users or options.quiet):
+        note(f"user {options.user!r} is not in the model: this is the list of a user without ratings")
     _note_unknown(about, options)
     if not found:
         _note_nothing_left(options)
@@ -460,10 +458,10 @@ def run_explain(options: argparse.Namespace) -> int:
         raise SettingsError(f"{other} is for a new user, and --user for a user of the model; leave out one")
     model = Recommender.load(options.model)
     who: Any = given_once("--rating", options.rating) if new else options.user
-    if not (new or options.user in model.users or options.quiet):
-        note(f"user {options.user!r} is not in the model: this is the score for a user without ratings")
     about = _description(options, model)
     found = model.explain(who, options.item, by=options.rank_by, features=about)
+    if not (new or options.user in model.users or options.quiet):
+        note(f"user {options.user!r} is not in the model: this is the score for a user without ratings")
     _note_unknown(about, options)
     if options.json:
         print_json(_document(found) | {"contributions": list(map(_document, found.contributions))})
