@@ -3,7 +3,9 @@
 import json
 import signal
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from cofill.tuning.study import (
     Plan,
     Sampler,
     make_pruner,
+    open_storage,
     open_study,
     storage_explained,
     storage_url,
@@ -220,6 +223,17 @@ def test_a_study_is_in_its_folder_whatever_that_is_called(data: SearchData, tmp_
     open_study(storage_url(folder), "s", plan_of(data))
     assert [path.name for path in folder.iterdir()] == ["study.db"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_searches_that_begin_at_the_same_moment_share_a_new_database(tmp_path: Path) -> None:
+    together = Barrier(4)
+
+    def begin(_: int) -> None:
+        together.wait(60)
+        open_storage(f"sqlite:///{tmp_path}/study.db").get_all_studies()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(begin, range(4)))
 
 
 def test_a_database_that_is_none(data: SearchData, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """An Optuna study with a record of its data and search space: goals, ranges, samplers, pruner and database."""
 
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ _ABOUT = "cofill"
 _UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit")
 _SECONDS_BETWEEN_HEARTBEATS, _SECONDS_OF_SILENCE = 30, 120  # of a worker; then its trial is done again
 _SECONDS_FOR_THE_LOCK = 60
+_ATTEMPTS = 5
 
 # What a trial is scored by
 
@@ -367,17 +369,21 @@ def open_storage(url: str) -> RDBStorage:
     }
     if url.endswith(":memory:"):  # which a second thread cannot see
         heartbeats = {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats
-            return RDBStorage(_with_driver(url), engine_kwargs=waiting, **heartbeats)
-    except (DBAPIError, StorageInternalError):
-        raise
-    except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
-        raise CofillError(
-            f"no study can be kept at that address ({_database_says(error)})",
-            "check storage=...",
-        ) from error
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats
+                return RDBStorage(_with_driver(url), engine_kwargs=waiting, **heartbeats)
+        except (DBAPIError, StorageInternalError):
+            if attempt == _ATTEMPTS:
+                raise
+            time.sleep(0.2)  # another search may be making the tables at this moment
+        except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
+            raise CofillError(
+                f"no study can be kept at that address ({_database_says(error)})",
+                "check storage=...",
+            ) from error
+    raise AssertionError("not reached")
 
 
 def _with_driver(url: str) -> str:
