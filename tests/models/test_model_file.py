@@ -488,6 +488,12 @@ def test_an_older_model_is_replaced(folder: Path, other: CFN) -> None:
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
 
 
+def test_saving_twice_changes_nothing(folder: Path, model: CFN) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    model.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_drafts_of_a_killed_writer_are_removed(folder: Path, model: CFN) -> None:
     (folder / "..weights.safetensors.4711.part").write_bytes(b"half")
     (folder / ".weights.safetensors").write_bytes(b"half")

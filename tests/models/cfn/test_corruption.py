@@ -102,6 +102,18 @@ def test_a_cold_row_loses_all_of_its_ratings(noise: Noise) -> None:
     assert chosen.all()
 
 
+def test_the_rows_need_not_be_sorted() -> None:
+    """The fused kernels hand entries over by column."""
+    rows = torch.arange(B).repeat(4)
+    for seed in range(10):
+        generator = torch.Generator().manual_seed(seed)
+        _, chosen = Corruption("mask", 0.9)(rows, torch.ones(4 * B), B, generator)
+        assert not chosen.reshape(4, B).all(0).any()
+        inputs, _ = Corruption("mask", 0.0, cold_ratio=0.5)(rows, torch.ones(4 * B), B, generator)
+        by_row = (inputs == 0).reshape(4, B)
+        assert (by_row.all(0) | ~by_row.any(0)).all()
+
+
 @pytest.mark.parametrize("ratio", [-0.1, 1.1, float("nan")])
 def test_a_wrong_share_of_cold_rows_is_refused(ratio: float) -> None:
     with pytest.raises(SettingsError, match="between 0 and 1"):
