@@ -58,15 +58,18 @@ class Asked:
         return answer.json()["id"]
 
 
+_THREAD = "served here"
+
+
 class _Failures(logging.Handler):
-    """What is logged with a trace."""
+    """What servers in threads log with a trace; other tests of this process break applications of their own."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.traces: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
+        if record.exc_info and record.threadName == _THREAD:
             self.traces.append(record.getMessage())
 
 
@@ -81,7 +84,7 @@ class ServedHere(Asked):
         )
         self._server = uvicorn.Server(config)
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self._running = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
+        self._running = threading.Thread(target=self._server.run, name=_THREAD, kwargs={"sockets": [self._listening]})
         self._running.start()
         address = "http://{}:{}".format(*self._listening.getsockname())
         self.told = {
