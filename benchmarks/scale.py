@@ -1,14 +1,18 @@
 """The whole default training at the shapes of the paper's data sets: seconds, memory, and the share of each phase.
 
     python benchmarks/scale.py ml-1m ml-10m ml-20m wide [--orientation item user] [--old FOLDER] [--rounds N] [--json]
+    python benchmarks/scale.py 100m/40 100m/20 100m/10
 
 Ratings are generated with the numbers of users, items and ratings of the published sets. `wide` has 73,000 users,
-173,000 items with two ratings each and a long tail. Every training is a process of its own: its peak memory, with
+173,000 items with two ratings each and a long tail. `100m/20` is a twentieth of 1,000,000 users, 500,000 items and
+100,000,000 ratings; from several such parts, seconds and memory of the whole are extrapolated phase by phase, by the
+power of growth between the two largest. Every training is a process of its own: its peak memory, with
 libraries and ratings, is its own. With `--old`, a checkout of another commit trains on the same file, by turns.
 The paper's seconds are those of one GTX 980.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -20,6 +24,8 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
+SHAPES = ("ml-1m", "ml-10m", "ml-20m", "wide")
+WHOLE = 1_000_000, 500_000, 100_000_000  # users, items, ratings
 PAPER = {"item": {"ml-1m": 123, "ml-10m": 1114, "ml-20m": 2085}, "user": {"ml-1m": 437, "ml-10m": 2091, "ml-20m": 3575}}
 # Runs in the process that is measured, on whichever commit PYTHONPATH names.
 TRAINING = """
@@ -45,10 +51,27 @@ print(json.dumps({
 """
 
 
+def part_of_the_whole(shape: str) -> float:
+    """N of "100m/N"; 0 of another shape."""
+    name, _, part = shape.partition("/")
+    return float(part) if name == "100m" else 0.0
+
+
+def known_shape(text: str) -> str:
+    with contextlib.suppress(ValueError):
+        if text in SHAPES or part_of_the_whole(text) >= 1:
+            return text
+    raise argparse.ArgumentTypeError(f"expected one of {', '.join(SHAPES)}, or 100m/N with N of at least 1")
+
+
 def write_ratings(shape: str, path: Path, seed: int) -> None:
     from cofill import Ratings
-    from cofill.data.datasets.world import make_world_like
+    from cofill.data.datasets.world import make_world, make_world_like
 
+    if part := part_of_the_whole(shape):
+        users, items, ratings = (round(count / part) for count in WHOLE)
+        make_world(users=users, items=items, ratings=ratings, seed=seed).ratings.write(path)
+        return
     if shape != "wide":
         make_world_like(shape, 1.0, seed).ratings.write(path)
         return
@@ -76,13 +99,14 @@ def train(root: Path, path: Path, orientation: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="+", choices=["ml-1m", "ml-10m", "ml-20m", "wide"])
+    parser.add_argument("shapes", nargs="+", type=known_shape, metavar="SHAPE", help=f"{', '.join(SHAPES)}, 100m/N")
     parser.add_argument("--orientation", nargs="+", default=["item"], choices=["item", "user"])
     parser.add_argument("--old", type=Path, metavar="FOLDER", help="a checkout to compare with")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="trainings of each, by turns")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="a line of JSON for each training")
     options = parser.parse_args()
+    parts: dict[str, list[tuple[float, dict[str, Any]]]] = {}
     roots = {"new": ROOT} | ({"old": options.old} if options.old else {})
     for shape in options.shapes:
         with tempfile.TemporaryDirectory() as folder:
@@ -92,11 +116,16 @@ def main() -> None:
                 for _ in range(options.rounds):
                     for which, root in roots.items():
                         found = train(root, path, orientation)
+                        if part := part_of_the_whole(shape):
+                            parts.setdefault(f"{orientation:<5} {which}", []).append((part, found))
                         if options.json:
                             told = {"shape": shape, "orientation": orientation, "commit": which, **found}
                             print(json.dumps(told), flush=True)
                         else:
                             _tell(shape, orientation, which, found)
+    for of, measured in parts.items():
+        if len({part for part, _ in measured}) > 1:
+            _extrapolate(of, measured)
 
 
 def _tell(shape: str, orientation: str, which: str, found: dict[str, Any]) -> None:
@@ -110,6 +139,27 @@ def _tell(shape: str, orientation: str, which: str, found: dict[str, Any]) -> No
         + ", ".join(f"{name} {seconds / found['seconds']:.0%}" for name, seconds in phases.items() if seconds),
         flush=True,
     )
+
+
+def _extrapolate(of: str, measured: list[tuple[float, dict[str, Any]]]) -> None:
+    """Seconds of each phase, and memory, of the whole: from the largest part, by the power of growth up to it."""
+    (smaller, before), (part, last) = sorted(measured, key=lambda one: -one[0])[-2:]
+    if smaller == part:
+        return
+
+    def whole(old: float, new: float) -> tuple[float, float]:
+        power = float(np.log(max(new, 1e-9) / max(old, 1e-9)) / np.log(smaller / part))
+        return new * part**power, power
+
+    phases = {name: whole(before["phases"].get(name, 0.0), seconds) for name, seconds in last["phases"].items()}
+    print(
+        f"100m    {of}  {sum(seconds for seconds, _ in phases.values()):,.0f} s extrapolated from 100m/{part:g}: "
+        + ", ".join(
+            f"{name} {seconds:,.0f} s (power {power:.2f})" for name, (seconds, power) in phases.items() if seconds >= 1
+        )
+    )
+    peak, power = whole(before["peak_bytes"], last["peak_bytes"])
+    print(f"100m    {of}  peak {peak / 2**20:,.0f} MB extrapolated (power {power:.2f})", flush=True)
 
 
 if __name__ == "__main__":
