@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from cofill.charts.graphs import Chart, write_picture
 from cofill.cluster.session import workplace
+from cofill.config import preset_values
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval, PairedComparison, paired
 from cofill.experiments.runs import (
@@ -27,14 +28,23 @@ from cofill.files import json_of, replacing
 from cofill.models import Contender, algorithms, contenders
 from cofill.progress import Progress, Step, shown
 
-EVERYONE: Mapping[str, Contender] = contenders()
-"""Who takes part: every algorithm that the registry gives a name in tables."""
+LINEUP: Mapping[str, Contender] = {label: one for label, one in contenders().items() if not one.lists}
+"""Algorithms that predict ratings, with today's defaults."""
 
-LINEUP: Mapping[str, Contender] = {label: one for label, one in EVERYONE.items() if not one.lists}
-"""Who predicts ratings, as in the paper's tables."""
+LISTS: Mapping[str, Contender] = {label: one for label, one in contenders().items() if one.lists}
+"""Algorithms that make lists."""
 
-LISTS: Mapping[str, Contender] = {label: one for label, one in EVERYONE.items() if one.lists}
-"""Who makes lists."""
+AS_PUBLISHED = " (paper)"
+PAPER: Mapping[str, Contender] = {
+    label + AS_PUBLISHED: replace(
+        LINEUP[label], label=label + AS_PUBLISHED, settings={**LINEUP[label].settings, **preset_values("paper")}
+    )
+    for label in ("U-CFN", "U-CFN++", "V-CFN", "V-CFN++")
+}
+"""The paper's own network (`--preset paper`)."""
+
+EVERY: Mapping[str, Contender] = {**LINEUP, **PAPER, **LISTS}
+"""Every algorithm that takes part in an experiment."""
 
 QUICK: Mapping[str, Mapping[str, Any]] = {name: entry.quick for name, entry in algorithms().items()}
 """For a quick look: what makes an algorithm quick, and no good."""
@@ -224,15 +234,15 @@ class Plan:
                 f"use at most splits={folds!r}",
             )
         for label in self.only or ():
-            if EVERYONE[label].side and not self.data.described:
+            if EVERY[label].side and not self.data.described:
                 raise SettingsError(f"{label} needs side information, and there is none", _GIVE_SIDE_INFORMATION)
 
     def present(self, labels: Sequence[str]) -> list[Contender]:
         """The contenders that can take part: those marked ++ need side information, those of ratings need ratings."""
         return [
-            EVERYONE[label]
+            EVERY[label]
             for label in labels
-            if (self.data.described or not EVERYONE[label].side) and (self.data.ratings.rated or EVERYONE[label].lists)
+            if (self.data.described or not EVERY[label].side) and (self.data.ratings.rated or EVERY[label].lists)
         ]
 
     def run(
