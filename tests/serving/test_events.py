@@ -113,6 +113,29 @@ def test_click_through_by_the_version_of_the_model(shop: ServedTwice) -> None:
     assert "cofill_live_events" in shop.client.get("/metrics").text
 
 
+def test_an_operator_sees_the_latest_events_and_the_click_through_of_each_day(shop: ServedTwice) -> None:
+    version = shop.told["version"]
+
+    def of_today() -> dict[str, Any]:
+        both = asked_of_both(shop, "/v1/click-through")
+        assert both[0] == both[1]
+        return next((one for one in both[0]["days"] if one["model_version"] == version), {"shown": 0, "events": {}})
+
+    before = of_today()
+    send(shop, {"user": "watched", "item": 1, "kind": "shown", "model_version": version})
+    send(shop, {"user": "watched", "item": 1, "kind": "click"})
+    after = of_today()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", after["day"])
+    assert after["shown"] == before["shown"] + 1
+    assert after["events"]["click"] == before["events"].get("click", 0) + 1
+    for answer in asked_of_both(shop, "/v1/events", n=2):
+        click, shown = answer["events"]
+        assert (click["user"], click["item"], click["kind"], click["weight"]) == ("watched", 1, "click", 1.0)
+        assert (shown["kind"], shown["weight"], shown["model_version"]) == ("shown", 0.0, version)
+        assert click["title"]
+        assert click["received"] >= shown["received"]
+
+
 @pytest.mark.parametrize(
     ("event", "status", "words"),
     [

@@ -31,6 +31,8 @@ RIGHTS = {
     ("GET", "/page/settings.json"): OPEN,
     ("GET", "/page/tokens.css"): OPEN,
     ("GET", "/ready"): LIMITED,
+    ("GET", "/v1/click-through"): OPERATES,
+    ("GET", "/v1/events"): OPERATES,
     ("POST", "/v1/events"): WRITES,
     ("DELETE", "/v1/item"): DELETES,
     ("GET", "/v1/item"): READS,

@@ -283,6 +283,16 @@ def send_events(events: Iterable[Event]) -> Call[messages.EventsStored]:
     return Call("POST", "/v1/events", reading(messages.EventsStored), body=body, repeatable=repeatable)
 
 
+def latest_events(n: int = 20) -> Call[messages.LatestEvents]:
+    """The latest events, impressions too, the last first; it needs an admin key."""
+    return Call("GET", "/v1/events", reading(messages.LatestEvents), words_of({"n": n}))
+
+
+def click_through() -> Call[messages.ClickThrough]:
+    """What was shown and what came of it, by model and day; it needs an admin key."""
+    return Call("GET", "/v1/click-through", reading(messages.ClickThrough))
+
+
 # The model and the server
 
 

@@ -253,6 +253,32 @@ class EventsStored(Reply):
     repeated: int = Field(description="events whose ids were known already; they were not counted again")
 
 
+class LatestEvent(Reply):
+    user: Id = Field(description="the id of the user")
+    item: Id = Field(description=_ITEM_ID)
+    title: str | None = Field(description=_TITLE)
+    kind: str = Field(description=_KIND)
+    weight: float = Field(description="how much it counts; 0 for an impression")
+    time: float = Field(description="when it happened, in seconds since 1970")
+    received: float = Field(description="when it came, in seconds since 1970")
+    model_version: str | None = Field(description="of the answer that the item was shown in, if it was said")
+
+
+class LatestEvents(Reply):
+    events: list[LatestEvent] = Field(description="the last one first")
+
+
+class ClickThroughDay(Reply):
+    day: str = Field(description="such as 2026-01-31, in UTC")
+    model_version: str = Field(description="the version of the model; `other` for versions that were not served")
+    shown: int = Field(description="how many items were shown")
+    events: dict[str, int] = Field(description="what people did with items that were shown to them, by kind")
+
+
+class ClickThrough(Reply):
+    days: list[ClickThroughDay] = Field(description="one for each day and version, the latest day first")
+
+
 # The model and the server
 
 

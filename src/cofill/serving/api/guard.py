@@ -69,6 +69,8 @@ _ASKING = ("/v1/predictions", "/v1/recommendations", "/v1/recommendations/batch"
 """What is asked with POST because the question is long."""
 _OPERATING = ("/v1/model/reload", "/v1/model/rollback")
 """They take as long as reading a model takes: no time limit."""
+_WATCHING = ("/v1/click-through", "/v1/events")
+"""What is read there is about all people."""
 _DELETING = ("/v1/item", "/v1/user")
 _KEYS: dict[Right, tuple[KeyRight, ...]] = {
     Right.WRITES: ("write", "admin"),
@@ -88,6 +90,8 @@ def right_of(method: str, path: str) -> Right:
         return Right.OPEN
     if path in _LIMITED:
         return Right.LIMITED
+    if method in _SAFE_METHODS and path in _WATCHING:
+        return Right.OPERATES
     if method in _SAFE_METHODS or (method == "POST" and path in _ASKING):
         return Right.READS
     if path in _OPERATING:

@@ -12,6 +12,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -52,6 +53,18 @@ class Event(NamedTuple):
     """The caller's own; without one it is counted whenever it is sent."""
     model_version: str | None = None
     """Of the list that it was shown in, if the caller says."""
+
+
+class Received(NamedTuple):
+    """An event as it was written."""
+
+    user: str
+    item: str
+    kind: str
+    weight: float
+    time: float
+    received: float
+    model_version: str | None
 
 
 class Retention(NamedTuple):
@@ -123,14 +136,15 @@ class EventLog:
                 version = given or versions[0]
             counts[version, row["kind"] if row["kind"] in self._kinds else OTHER] += 1
         known = {version for (version,) in connection.execute(select(_versions.c.model_version))}
+        day = datetime.fromtimestamp(new[0]["received"], UTC).date().isoformat()
         for (version, kind), events in counts.items():
             adding = self._store.inserting(_click_through)
             added = adding.on_conflict_do_update(
-                index_elements=["model_version", "kind"],
+                index_elements=["model_version", "day", "kind"],
                 set_={"events": _click_through.c.events + adding.excluded.events},
             )
             told = version if version in known else OTHER
-            connection.execute(added, {"model_version": told, "kind": kind, "events": events})
+            connection.execute(added, {"model_version": told, "day": day, "kind": kind, "events": events})
 
     # Reading
 
@@ -148,8 +162,25 @@ class EventLog:
 
     def click_through(self) -> list[tuple[str, str, int]]:
         """The versions of models, the kinds of events, and how many there were of them."""
-        counted = select(_click_through.c.model_version, _click_through.c.kind, _click_through.c.events)
-        return [(version, kind, int(events)) for version, kind, events in self._store.read(counted)]
+        total: Counter[tuple[str, str]] = Counter()
+        for version, _, kind, events in self.click_through_by_day():
+            total[version, kind] += events
+        return [(version, kind, events) for (version, kind), events in total.items()]
+
+    def click_through_by_day(self) -> list[tuple[str, str, str, int]]:
+        """The same with the day before the kind, the latest day first."""
+        of = _click_through.c
+        counted = select(of.model_version, of.day, of.kind, of.events).order_by(
+            of.day.desc(), of.model_version, of.kind
+        )
+        return [(version, day, kind, int(events)) for version, day, kind, events in self._store.read(counted)]
+
+    def latest(self, n: int) -> list[Received]:
+        """The latest events, impressions too, the last one first."""
+        there = _events.c.kind.not_in([ADDED_UP, FORGOTTEN])
+        order = _events.c.change.desc(), _events.c.id
+        found = select(*(_events.c[name] for name in Received._fields)).where(there).order_by(*order).limit(n)
+        return [Received(*row) for row in self._store.read(found)]
 
     # Following
 

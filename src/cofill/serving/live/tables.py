@@ -21,7 +21,7 @@ from sqlalchemy import (
     select,
 )
 
-FORMAT = 3
+FORMAT = 4
 
 ADDED_UP = ""
 """The kind of a row that stands for several events, whose own rows are gone."""
@@ -102,6 +102,7 @@ click_through = Table(
     "cofill_click_through",
     tables,
     Column("model_version", Text, primary_key=True),
+    Column("day", Text, primary_key=True),  # such as 2026-01-31, in UTC, when it came
     Column("kind", Text, primary_key=True),
     Column("events", BigInteger, nullable=False),
 )
