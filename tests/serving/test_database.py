@@ -181,7 +181,9 @@ def test_a_database_of_another_format_is_refused(store: Store, model: Path) -> N
     with engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE cofill_counter SET format = {FORMAT + 1}")
     engine.dispose()
-    with pytest.raises(CofillError, match=rf"written by another version of cofill \(format {FORMAT + 1}, not {FORMAT}\)"):
+    with pytest.raises(
+        CofillError, match=rf"written by another version of cofill \(format {FORMAT + 1}, not {FORMAT}\)"
+    ):
         store.open()
 
 

@@ -137,6 +137,30 @@ class SimilarItems(FromModel):
     unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
 
 
+class PopularItem(Reply):
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
+    users: int = Field(description="how many users did something with it in the period")
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
+
+
+class PopularItems(FromModel):
+    items: list[PopularItem] = Field(description="the most popular first")
+    unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
+
+
+class NewItem(Reply):
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
+    added: float = Field(description="since when it is in the catalogue, in seconds since 1970")
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
+
+
+class NewItems(FromModel):
+    items: list[NewItem] = Field(description="the newest first")
+    unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
+
+
 class FoundItem(Reply):
     id: Id = Field(description=_OWN_ID)
     title: str | None = Field(description=_TITLE)
@@ -163,6 +187,9 @@ class Item(FromModel):
     id: Id = Field(description=_OWN_ID)
     title: str | None = Field(description=_TITLE)
     available: bool = Field(description="whether it may be in lists")
+    available_until: float | None = Field(
+        default=None, description="when it is hidden, in seconds since 1970; null if that is not planned"
+    )
     attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
     ratings: ItemRatings = Field(description="how it was rated")
     similar: list[SimilarItem] = Field(description="items that are like it, the most similar first")

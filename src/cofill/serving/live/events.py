@@ -17,7 +17,7 @@ from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, union, update
 
 from cofill.serving.live.store import OWN, Store
 from cofill.serving.live.tables import ADDED_UP, FORGOTTEN
@@ -26,6 +26,7 @@ from cofill.serving.live.tables import counter as _counter
 from cofill.serving.live.tables import events as _events
 from cofill.serving.live.tables import exports as _exports
 from cofill.serving.live.tables import forgotten as _forgotten
+from cofill.serving.live.tables import ratings as _ratings
 from cofill.serving.live.tables import versions as _versions
 from cofill.serving.live.tombstones import digest_of
 from cofill.serving.settings import FORGET_EVENTS_DAYS, KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
@@ -34,6 +35,8 @@ OTHER = "other"
 """What versions that were never served, and kinds beyond those that are told apart, are counted as."""
 SECONDS_A_DAY = 86_400.0
 _MOST_VERSIONS = 100  # of models whose click-through is kept; the one that was served the longest ago goes first
+_MOST_PERIODS = 20  # whose popular items are kept
+_TIMES_AS_LONG = 10  # as they take to be counted, they are kept
 _PAIRS_AT_ONCE = 500  # that are added up in one go
 _SECONDS_BETWEEN_TIDYING = 3600.0  # by whichever process sees first that it is time
 _SECONDS_BETWEEN_LOOKS = 60.0  # of each process, whether it is
@@ -86,6 +89,7 @@ class EventLog:
         self._keep = keep
         self._noted: frozenset[str] = frozenset()
         self._look_at = 0.0
+        self._popular: dict[float, tuple[float, dict[str, int]]] = {}  # by days: until when it holds, and what
         self._tidying = False
 
     # Writing
@@ -155,6 +159,24 @@ class EventLog:
             _events.c.user == user, _events.c.kind == SHOWN, _events.c.received > since
         )
         return [str(item) for (item,) in self._store.read(shown.distinct())]
+
+    def popular(self, days: float) -> dict[str, int]:
+        """How many users did something with an item in the last days; maybe as it was, where counting takes long."""
+        counted, found = self._popular.get(days, (-math.inf, {}))
+        began = time.monotonic()
+        if began < counted:
+            return found
+        since, of, rated = time.time() - days * SECONDS_A_DAY, _events.c, _ratings.c
+        pairs = union(
+            select(of.user, of.item).where(of.time > since).group_by(of.user, of.item).having(func.sum(of.weight) > 0),
+            select(rated.user, rated.item).where(rated.time > since, rated.rating.is_not(None)),
+        ).subquery()
+        found = dict(self._store.read(select(pairs.c.item, func.count()).group_by(pairs.c.item)))
+        ended = time.monotonic()
+        if len(self._popular) >= _MOST_PERIODS:
+            self._popular.clear()
+        self._popular[days] = (ended + _TIMES_AS_LONG * (ended - began), found)
+        return found
 
     def count(self) -> int:
         """How many rows of events there are, what was shown included."""

@@ -57,6 +57,8 @@ items = Table(
     Column("title", Text),
     Column("features", Text),
     Column("available", Integer, nullable=False, server_default="1"),
+    Column("available_until", Double),
+    Column("added", Double, nullable=False, server_default="0"),  # since when it is in the catalogue
     Column("deleted", Integer, nullable=False, server_default="0"),
     Column("change", BigInteger, nullable=False),
     Index("cofill_items_change", "change"),
@@ -97,6 +99,7 @@ events = Table(
     Index("cofill_events_change", "change"),
     Index("cofill_events_pair", "user", "item"),
     Index("cofill_events_received", "received"),
+    Index("cofill_events_time", "time"),
 )
 click_through = Table(
     "cofill_click_through",
