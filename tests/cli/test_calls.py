@@ -76,7 +76,7 @@ def test_help_of_train_describes_side_information(run: Run) -> None:
             assert f"--{side}-{what} FILE ..." in text
     size = signature(Features.read).parameters["reduce_to"].default
     assert f"(default {size})" in text
-    assert (SOURCE_KINDS, COLUMN_KINDS) == (source_kinds(), column_kinds())
+    assert (source_kinds(), column_kinds()) == (SOURCE_KINDS, COLUMN_KINDS)
 
 
 @pytest.mark.parametrize(
