@@ -32,7 +32,6 @@ from cofill.cli.side_information import (
     side_information_from,
     titles_from,
 )
-from cofill.data.described import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure
 from cofill.memory import data_size
@@ -40,6 +39,7 @@ from cofill.models import algorithm, algorithms
 from cofill.progress import duration, shown
 
 if TYPE_CHECKING:
+    from cofill.data.described import SideInformation
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.models.recommender import Recommender
@@ -100,6 +100,8 @@ def add_titles(parser: argparse.ArgumentParser) -> None:
 
 
 def run_train(options: argparse.Namespace) -> int:
+    from cofill.data.described import SideInformation
+
     made_by = algorithm(options.algorithm or "cfn")
     if options.algorithm:
         settings_of(options, made_by.settings_class)  # what is wrong is said before a large file is read
@@ -250,7 +252,7 @@ def _reading_of_ratings(options: argparse.Namespace) -> argparse.Namespace:
 def _fitted(
     model: "Recommender",
     ratings: "Ratings",
-    side: SideInformation,
+    side: "SideInformation",
     beside: "Ratings | None",
     options: argparse.Namespace,
 ) -> "Recommender":
