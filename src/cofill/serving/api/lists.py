@@ -256,7 +256,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
 
 
 def _recommended(
-    request: RecommendationQuery | RecommendationRequest, shown: list[str], served: ServedModel
+    request: RecommendationQuery | RecommendationRequest, shown: Sequence[Id], served: ServedModel
 ) -> dict[str, Any]:
     model, by = served.model, request.by
     rules: Rules
@@ -265,6 +265,10 @@ def _recommended(
         rules, features = request.rules(model.item_attributes), None
     else:
         who, rules, features = request.who, request.rules(), _features(served, request)
+    if request.user is not None:
+        who = served.person(request.user)
+        disliked = served.disliked.get(served.model.users.own(who), set()) if request.exclude_known else set()
+        shown = [*shown, *disliked]
     rules = served.within_catalogue(rules, shown)
     many, page = page_of(request.n, request.offset)
     ranked = model.recommend(who, many, by=by, features=features, exclude_known=request.exclude_known, **rules)
@@ -300,6 +304,7 @@ def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
 
 
 def _why(served: ServedModel, who: Any, item: Id, by: By, features: dict[str, Any] | None) -> dict[str, Any]:
+    who = who if isinstance(who, dict) else served.person(who)
     why = served.model.explain(who, served.known_item(item), by=by, features=features)
     return explained(why) | {"model": served.name, "model_version": served.card.version}
 
@@ -331,7 +336,7 @@ def _predicted(
 ) -> tuple[dict[str, Any], dict[str, list[float]]]:
     """Which model answers, and its answers by column."""
     model = served.model
-    users = model.users.find([pair.user for pair in pairs])
+    users = model.users.find([served.person(pair.user) for pair in pairs])
     items = model.items.find([pair.item for pair in pairs])
     if interval and model.has_intervals:
         columns = model.predict_intervals(users, items)._asdict()
