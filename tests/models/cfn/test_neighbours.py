@@ -12,7 +12,7 @@ from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.neighbours import Neighbours, add_rows, local_at_pairs, nearest_to
 from tests.models.cfn.codes import Floats, some_codes, some_ratings, some_space
 
-LAW = settings(max_examples=12, deadline=None)
+LAW = settings(max_examples=25, deadline=None)
 
 
 def directions(count: int, seed: int = 0) -> Floats:
