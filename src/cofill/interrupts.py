@@ -2,8 +2,8 @@
 
 Python raises `KeyboardInterrupt` in the main thread, between two of its instructions. That alone is not enough. A
 callback from C and a destructor swallow the exception, and an import may turn it into another. C code may not return
-for minutes, and the end of a pool of threads is waited for. So a thread watches what becomes of an interrupt: one that
-was swallowed is raised again, and a process that has not ended in time is ended.
+for minutes, and the end of a pool of threads is waited for. So a thread watches what becomes of an interrupt: a process
+that has not ended in time is ended.
 """
 
 # Nothing else is imported here: an interrupt before there is a watch is Python's.
@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import FrameType
 
 _SECONDS_BETWEEN_LOOKS = 0.05
-_LOOKS_BEFORE_RAISED_AGAIN = 2
 _LOOKS_BEFORE_THE_END = 30
 _LOOKS_AT_AN_ORDERLY_END = 200
 _EXIT_CODE = 128 + signal.SIGINT
@@ -40,8 +38,6 @@ class Watch:
 
     def __init__(self) -> None:
         self.raised = False
-        self._again = False
-        self._over = False
         self._last_words = threading.Lock()  # its holder prints them
 
     def begin(self) -> None:
@@ -58,7 +54,8 @@ class Watch:
 
     def obeyed(self) -> NoReturn:
         """The command has been ended by an interrupt: say so, and end the process."""
-        self._over = True
+        self.raised = True
+        self.raised = True
         _remove_unfinished()
         if self._last_words.acquire(blocking=False):
             sys.stderr.write(_LAST_WORDS)
@@ -71,11 +68,8 @@ class Watch:
         """The command has ended by itself: an interrupt would come too late."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def _raise(self, _: int, frame: "FrameType | None") -> None:
-        again, self._again = self._again, False
-        if self._over or is_interrupt(sys.exc_info()[1]):
-            if again:
-                return  # it has been obeyed meanwhile
+    def _raise(self, *_: object) -> None:
+        if self.raised:
             self._end()  # Ctrl-C was pressed a second time
         self.raised = True
         raise KeyboardInterrupt
@@ -91,19 +85,12 @@ class Watch:
 
     def _see_to_it(self) -> None:
         """Returns only where the command has ended by itself or has a handler of its own, as a server does."""
-        main = threading.main_thread().ident
-        assert main is not None
-        looks = orderly = swallowed = 0
+        looks = orderly = 0
         while looks < _LOOKS_BEFORE_THE_END and orderly < _LOOKS_AT_AN_ORDERLY_END:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             if signal.getsignal(signal.SIGINT) != self._raise and not _postponed:
                 return
-            obeyed = self._over or is_interrupt(_handled_in(main))
-            looks, orderly = (0, orderly + 1) if obeyed and _orderly else (looks + 1, orderly)
-            swallowed = swallowed + 1 if self.raised and not obeyed else 0
-            if swallowed == _LOOKS_BEFORE_RAISED_AGAIN:
-                swallowed, self._again = 0, True
-                signal.pthread_kill(main, signal.SIGINT)
+            looks, orderly = (0, orderly + 1) if _orderly else (looks + 1, orderly)
         self._end()
 
     def _end(self) -> NoReturn:
@@ -128,13 +115,6 @@ def is_interrupt(error: BaseException | None) -> bool:
         seen.add(id(error))
         error = error.__cause__ or error.__context__
     return False
-
-
-def _handled_in(thread: int) -> BaseException | None:
-    """The exception for which a thread runs an `except`, a `finally` or the end of a `with`."""
-    found: Any = sys._current_exceptions().get(thread)
-    error: BaseException | None = found[1] if isinstance(found, tuple) else found  # a tuple before Python 3.12
-    return error
 
 
 @contextmanager

@@ -156,7 +156,7 @@ def test_no_ratings_at_all() -> None:
     assert not means.columns.now.any()
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 999), damping=st.sampled_from([5.0, None]))
 def test_the_order_of_rows_columns_and_ratings_does_not_matter(seed: int, damping: float | None) -> None:
     described = Described()
@@ -251,7 +251,7 @@ def test_learned_is_better_than_given_where_ratings_are_sparse() -> None:
 LAW = uneven(40, 30, 8)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 999), shift=st.floats(-100, 100), factor=st.floats(0.01, 100))
 def test_another_scale_has_the_same_dampings(seed: int, shift: float, factor: float) -> None:
     """A constant that is added moves the overall mean alone; a factor stretches deviations."""

@@ -117,7 +117,7 @@ def test_pages_stay_in_order_while_items_come_and_go(shop: ServedTwice) -> None:
     changes=st.lists(st.tuples(st.booleans(), st.text(min_size=1, max_size=2))),
     n=st.integers(1, 5),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_ordered_ids_see_what_stays_once(ids: list[str], changes: list[tuple[bool, str]], n: int) -> None:
     ordered = OrderedIds(ids)
     changed = iter(changes)

@@ -27,7 +27,6 @@ from cofill.cli.options import (
 )
 from cofill.cli.output import check_table_file, note, print_json, print_table, stars
 from cofill.cli.side_information import SIDES, add_file_reading, describe_from
-from cofill.data.columns import USUAL_NAMES, normalised
 from cofill.errors import DataError, SettingsError
 from cofill.progress import share_done
 from cofill.progress import shown as progress_shown
@@ -145,6 +144,8 @@ def _description(options: argparse.Namespace, model: "Recommender") -> dict[str,
     """All columns that the model knows, with the values given by --describe; None if it is not given."""
     if not options.describe:
         return None
+    from cofill.data.columns import USUAL_NAMES, normalised
+
     about = given_once("--describe", options.describe)
     sources = model.user_features.sources if model.user_features else ()
     columns: dict[str, str | None] = dict.fromkeys(column.name for source in sources for column in source.used)

@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cofill.charts.markup import Amount
 from cofill.cli.options import (
     SHAPES,
     add_json,
@@ -21,7 +22,7 @@ from cofill.cli.options import (
     number,
     reading_from,
 )
-from cofill.cli.output import Amount, check_table_file, note, print_json, print_table
+from cofill.cli.output import check_table_file, note, print_json, print_table
 from cofill.cli.side_information import (
     SIDES,
     add_side_information,
@@ -30,11 +31,13 @@ from cofill.cli.side_information import (
     titles_from,
 )
 from cofill.cli.train import add_titles
-from cofill.data.datasets.catalogue import SideSource
-from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
 from cofill.memory import data_size, peak_bytes
 from cofill.progress import duration, share_done, shown
+
+if TYPE_CHECKING:
+    from cofill.data.datasets.catalogue import SideSource
+    from cofill.data.ratings import Ratings
 
 _WORLD_MARK = "truth.safetensors"  # only a world has it
 _MEMORY = "the largest bucket, a piece of the file, the ids of rows, and features; more --buckets need less"
@@ -103,7 +106,7 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told(sources: Sequence[SideSource]) -> list[str]:
+def _told(sources: "Sequence[SideSource]") -> list[str]:
     return [what for source in sources for what in source.brings]
 
 
@@ -231,7 +234,7 @@ def _check_split(options: argparse.Namespace) -> None:
         options.refuse("--strategy strong makes three parts; name the file for the ratings to fold in with --fold-in")
 
 
-def _split(ratings: Ratings, options: argparse.Namespace) -> tuple[Ratings, ...]:
+def _split(ratings: "Ratings", options: argparse.Namespace) -> "tuple[Ratings, ...]":
     """In the order training, fold-in where there is one, test."""
     from cofill.data.splits import leave_last_out_split, split, strong_generalisation_split, time_split
 

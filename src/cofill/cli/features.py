@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from cofill.cli.options import add_output
 from cofill.cli.output import note, print_json, print_table
-from cofill.cli.side_information import HOW_READ, Side, SideReader, add_feature_reading, given_flags, show_features
-from cofill.data import datasets
-from cofill.data.features.lists import TABLE, Links, source_kinds
+from cofill.cli.side_information import (
+    HOW_READ,
+    LINKS,
+    SOURCE_KINDS,
+    TABLE,
+    Side,
+    SideReader,
+    add_feature_reading,
+    given_flags,
+    show_features,
+)
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -24,7 +32,7 @@ def add_features(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kind",
-        choices=source_kinds(),
+        choices=SOURCE_KINDS,
         help="what the file holds (default: tags if it has a column tag, or a table)",
     )
     add_output(parser, "show no progress and no hints")
@@ -32,6 +40,8 @@ def add_features(parser: argparse.ArgumentParser) -> None:
 
 
 def run_features(options: argparse.Namespace) -> int:
+    from cofill.data import datasets
+
     path = Path(options.source)
     if path.is_dir():
         _refuse_reading(options, "a model, which was trained already")
@@ -45,7 +55,7 @@ def run_features(options: argparse.Namespace) -> int:
 
 
 def _file(path: Path, options: argparse.Namespace) -> int:
-    if options.one_way_links and options.kind != Links.called:
+    if options.one_way_links and options.kind != LINKS:
         raise SettingsError("--one-way-links goes with --kind links; leave it out")
     if options.feature_kind and options.kind not in (None, TABLE):
         raise SettingsError(f"--feature-kind is about the columns of tables; leave it out with --kind {options.kind}")
@@ -64,6 +74,8 @@ def _file(path: Path, options: argparse.Namespace) -> int:
 
 
 def _dataset(options: argparse.Namespace) -> int:
+    from cofill.data import datasets
+
     brought = datasets.side_information(options.source, quiet=options.quiet)
     sides: dict[Side, Features | None] = {"item": brought.items, "user": brought.users}
     if options.json:

@@ -1,7 +1,7 @@
 """The commands, and the parser of their options."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -68,14 +68,25 @@ class _Parser(argparse.ArgumentParser):
         """Refuse unknown options here, where the command's own options can be listed."""
         options, unknown = super().parse_known_args(*words, **more)
         if unknown and unknown[0].startswith("-"):
-            from difflib import get_close_matches
-
             flag = unknown[0].partition("=")[0]
-            near = get_close_matches(flag, self._option_string_actions, 1)
-            self.error(f"there is no option {flag}" + (f" (did you mean {near[0]}?)" if near else ""))
+            near = _nearest(flag, self._option_string_actions)
+            self.error(f"there is no option {flag}" + (f" (did you mean {near}?)" if near else ""))
         if unknown:
             self.error(f"unexpected argument {unknown[0]!r}")
         return options, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a choice that does not exist, with the one that is probably meant instead of all."""
+        if action.choices is not None and value not in action.choices:
+            near = _nearest(str(value), action.choices)
+            hint = f"did you mean {near}?" if near else f"choose from {', '.join(map(str, action.choices))}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r} ({hint})")
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, known, 1)), None)
 
 
 def _offer_short_help(parser: argparse.ArgumentParser, common: Sequence[str], *, asked: bool) -> None:

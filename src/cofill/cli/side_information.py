@@ -1,7 +1,6 @@
 """Files of side information on the command line: their options, how they are read, and how that is shown."""
 
 import argparse
-import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -11,29 +10,32 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from cofill.cli.options import Group, count, given_once, name_or_position
 from cofill.cli.output import note, print_table
-from cofill.data.described import SideInformation
-from cofill.data.features.lists import TABLE, column_kinds, whole_sources
-from cofill.data.text import UTF_16
-from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError
 
 if TYPE_CHECKING:
+    from cofill.data.described import SideInformation
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.data.table import Table
+    from cofill.data.vocabulary import Id
     from cofill.models.recommender import Recommender
 
 Side = Literal["item", "user"]
 SIDES: tuple[Side, ...] = ("item", "user")
 _Read = TypeVar("_Read")
 _REDUCED_TO = 50  # columns, unless --feature-size says otherwise
-_YEAR_LAST = re.compile(r"\(\d{4}\)\s*$")
 _WITHOUT = "--without-side-information"
+TABLE, LINKS = "table", "links"
+# By the flag: the kind of the source, and what it is. What the data know is not asked: --help would wait for polars.
 _SOURCES: dict[str, tuple[str, str]] = {
     "features": (TABLE, "a table with a row for each {side}; numbers, categories, dates, texts"),
     "text": (TABLE, "a table with a text for each {side}, such as a plot or a description"),
-    **{called: (called, kind.flag_help) for called, kind in whole_sources().items()},
+    "tags": ("tags", "a list of {side}, tag[, count]"),
+    "links": (LINKS, "a list of {side}, {side}[, weight]: who or what belongs together"),
+    "vectors": ("vectors", "a Parquet file with a vector for each {side}, such as an embedding"),
 }
+SOURCE_KINDS = tuple(dict.fromkeys(kind for kind, _ in _SOURCES.values()))
+COLUMN_KINDS = ("image", "skip", "flag", "date", "number", "several", "text", "category")
 HOW_READ = (
     "feature_kind", "feature_size", "one_way_links", "id_column", "feature_separator", "feature_header",
     "feature_encoding",
@@ -62,13 +64,12 @@ def add_side_information(parser: argparse.ArgumentParser) -> None:
 
 def add_feature_reading(group: Group, *, alone: bool = False) -> None:
     """Add the flags for kinds of columns and the like; `alone`: the command reads no other files."""
-    kinds = ", ".join(column_kinds())
     group.add_argument(
         "--feature-kind",
         action="append",
         type=_column_kind,
         metavar="COLUMN=KIND",
-        help=f"kind of a column, where it was detected wrongly: {kinds}",
+        help=f"kind of a column, where it was detected wrongly: {', '.join(COLUMN_KINDS)}",
     )
     size = f"columns that texts, tags or links are reduced to, by truncated SVD (default {_REDUCED_TO})"
     group.add_argument("--feature-size", type=count, metavar="N", help=size)
@@ -97,8 +98,8 @@ def add_file_reading(group: Group, *, alone: bool = False) -> None:
 
 def _column_kind(text: str) -> tuple[str, str]:
     column, _, kind = text.rpartition("=")
-    if not column or kind not in column_kinds():
-        kinds = ", ".join(column_kinds())
+    if not column or kind not in COLUMN_KINDS:
+        kinds = ", ".join(COLUMN_KINDS)
         raise argparse.ArgumentTypeError(f"must be COLUMN=KIND with a kind among {kinds}, got {text!r}")
     return column, kind
 
@@ -135,6 +136,8 @@ class SideReader:
 
     def decoded(self, path: Path, read: Callable[[str], _Read], quiet: bool = False) -> _Read:
         """Call `read` with the given encoding, or else with the first of UTF-8 and Latin-1 that fits."""
+        from cofill.data.text import UTF_16
+
         given = self._options.feature_encoding
         try:
             return read(given or "utf-8")
@@ -189,25 +192,24 @@ class SideReader:
                 hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(self._columns))}"
                 raise DataError(f"{flag}: no table has a column {column!r}; {hint}")
 
-    def titles(self, path: Path, table: "Table | None" = None) -> dict[Id, str]:
+    def titles(self, path: Path, table: "Table | None" = None) -> "dict[Id, str]":
         """The titles in a table of items: in a column that is called so, or that follows the ids and ends in years."""
         from cofill.data.columns import recognised
         from cofill.data.pairs import read_titles
 
         table = table or self.table(path, quiet=True)
-        if table.headed:
-            titled = bool(recognised(table.names)["title"])
-        else:
-            second = [str(cell) for cell in table.columns[1]]
-            titled = sum(bool(_YEAR_LAST.search(cell)) for cell in second) >= 0.9 * len(second)
+        found = recognised(table.names)["title"]
+        titled = bool(found) if table.headed else found == [1]
         try:
             return read_titles(table, item=self.id_in(table)) if titled else {}
         except DataError:
             return {}  # features can be read in more ways than titles
 
 
-def side_information_from(options: argparse.Namespace) -> SideInformation:
+def side_information_from(options: argparse.Namespace) -> "SideInformation":
     """The side information of a named data set, joined with that of all files."""
+    from cofill.data.described import SideInformation
+
     given = given_side_information(options)
     if options.without_side_information and given:
         raise SettingsError(f"{_WITHOUT} and {given[0]} exclude each other; leave out one")
@@ -222,9 +224,10 @@ def side_information_from(options: argparse.Namespace) -> SideInformation:
     return SideInformation(users, items)
 
 
-def _brought(options: argparse.Namespace) -> SideInformation:
+def _brought(options: argparse.Namespace) -> "SideInformation":
     """The side information that comes with a named data set, or with a partition."""
     from cofill.data import datasets
+    from cofill.data.described import SideInformation
     from cofill.data.partition import Partition, is_partition
 
     name = options.ratings
@@ -267,7 +270,7 @@ def _used(parts: "Sequence[Features]") -> list[str]:
     return [column.name for part in parts for source in part.sources for column in source.used]
 
 
-def titles_from(options: argparse.Namespace) -> dict[Id, str]:
+def titles_from(options: argparse.Namespace) -> "dict[Id, str]":
     """Titles from --titles, or else from --item-features."""
     from cofill.data.pairs import read_titles
 

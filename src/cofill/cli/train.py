@@ -10,6 +10,7 @@ from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from cofill.charts.markup import Amount
 from cofill.cli.options import (
     LAYOUT,
     add_output,
@@ -21,7 +22,7 @@ from cofill.cli.options import (
     reading_from,
     settings_of,
 )
-from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
+from cofill.cli.output import note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import (
     HOW_READ,
     add_side_information,
@@ -32,7 +33,6 @@ from cofill.cli.side_information import (
     side_information_from,
     titles_from,
 )
-from cofill.data.described import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure
 from cofill.memory import data_size
@@ -40,6 +40,7 @@ from cofill.models import algorithm, algorithms
 from cofill.progress import duration, shown
 
 if TYPE_CHECKING:
+    from cofill.data.described import SideInformation
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.models.recommender import Recommender
@@ -100,6 +101,8 @@ def add_titles(parser: argparse.ArgumentParser) -> None:
 
 
 def run_train(options: argparse.Namespace) -> int:
+    from cofill.data.described import SideInformation
+
     made_by = algorithm(options.algorithm or "cfn")
     if options.algorithm:
         settings_of(options, made_by.settings_class)  # what is wrong is said before a large file is read
@@ -250,7 +253,7 @@ def _reading_of_ratings(options: argparse.Namespace) -> argparse.Namespace:
 def _fitted(
     model: "Recommender",
     ratings: "Ratings",
-    side: SideInformation,
+    side: "SideInformation",
     beside: "Ratings | None",
     options: argparse.Namespace,
 ) -> "Recommender":

@@ -99,7 +99,7 @@ def assert_adds_up(model: Recommender, user: Any, explanation: Explanation, **mo
 # Laws
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     variety=st.sampled_from(VARIETIES),
     ratings=ratings_of_somebody,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn import neighbours
 from cofill.models.cfn.gp import local_kernel
-from cofill.models.cfn.neighbours import Neighbours, local_at_pairs, local_of_column, local_of_row, nearest_to
+from cofill.models.cfn.neighbours import Neighbours, add_rows, local_at_pairs, nearest_to
 from tests.models.cfn.codes import Floats, some_codes, some_ratings, some_space
 
-LAW = settings(max_examples=12, deadline=None)
+LAW = settings(max_examples=25, deadline=None)
 
 
 def directions(count: int, seed: int = 0) -> Floats:
@@ -75,8 +75,8 @@ def test_the_table_the_other_way_round(count: int, most: int, seed: int) -> None
     table = Neighbours.of(directions(count, seed), most, all_of(count))
     again = np.zeros((count, count), np.float32)
     for row in range(count):
-        at = slice(table.starts[row], table.starts[row + 1])
-        again[table.near_to[at], row] = table.near_kernel[at]
+        near_to, kernel = table.by_rated.row(row)
+        again[near_to, row] = kernel
     np.testing.assert_array_equal(again, dense(table, count))
 
 
@@ -100,7 +100,8 @@ def test_every_sum_is_that_of_the_dense_kernel(count: int, most: int, seed: int)
     for column in range(by_column.rows):
         at = slice(by_column.indptr[column], by_column.indptr[column + 1])
         out = np.zeros(count, np.float32)
-        local_of_column(table.starts, table.near_to, table.near_kernel, by_column.indices[at], pull[at], out)
+        near_to = table.by_rated
+        add_rows(near_to.indptr, near_to.indices, near_to.values, by_column.indices[at], pull[at], out)
         np.testing.assert_allclose(out, expected[:, column], rtol=0, atol=1e-4)
 
     by_row = by_column.transpose()
@@ -108,7 +109,7 @@ def test_every_sum_is_that_of_the_dense_kernel(count: int, most: int, seed: int)
     np.testing.assert_array_equal(pull_by_row, by_row.values)
     for row in range(count):
         out = np.zeros(by_column.rows, np.float32)
-        local_of_row(table.rows[row], table.kernel[row], by_row.indptr, by_row.indices, pull_by_row, out)
+        add_rows(by_row.indptr, by_row.indices, pull_by_row, table.rows[row], table.kernel[row], out)
         np.testing.assert_allclose(out, expected[row], rtol=0, atol=1e-4)
 
     rng = np.random.default_rng(seed)
@@ -146,4 +147,4 @@ def test_of_very_many_rows_most_of_the_nearest_are_found(monkeypatch: pytest.Mon
 def test_no_rows_at_all() -> None:
     table = Neighbours.of(np.empty((0, 4), np.float32), 5, all_of(0))
     assert table.rows.shape == (0, 0)
-    assert table.starts.tolist() == [0]
+    assert table.by_rated.indptr.tolist() == [0]

@@ -192,7 +192,7 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("shape", [PROCESS["item"], PROCESS["user"], *NETWORK.values()], ids=str)
-@law(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@law(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_order_does_not_matter(shape: Shape, data: st.DataObject) -> None:
     happening = events(where(shape))

@@ -50,7 +50,7 @@ def read(scaling: Scaling, rows: SparseRows, features: Floats | None = None) -> 
 
 
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda t: Scale(t[0], t[0] + t[1]))
-LAW = settings(max_examples=15, deadline=None)
+LAW = settings(max_examples=40, deadline=None)
 
 
 @LAW

@@ -13,7 +13,7 @@ from cofill.models.cfn.gp import SHORT, KernelInputs, KernelParams, RowsOf, post
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Doubles, plain_kernel, some_codes, some_space
 
 ROWS = 60
-LAW = settings(max_examples=10, deadline=None)
+LAW = settings(max_examples=20, deadline=None)
 
 
 def some_rows(lengths: list[int], seed: int) -> RowsOf:

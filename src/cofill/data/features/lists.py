@@ -113,7 +113,7 @@ class Reading(NamedTuple):
 
 def unnamed(raw: Table) -> bool:
     """Whether neither the source nor the caller has names for the columns."""
-    return not raw.headed and raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names)))
+    return not raw.headed and raw.names[0] == "column 1"
 
 
 def no_id(raw: Table) -> DataError:
@@ -135,8 +135,6 @@ def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
 class WholeSource(ABC):
     """A kind that takes a whole source, not columns of tables."""
 
-    flag_help: ClassVar[str]
-    """What such a file is, for the help of a flag; {side} is user or item."""
     taken: ClassVar[str] = ""
     """What is said to a caller who wants a source that `takes` to be of another kind."""
 
@@ -321,7 +319,6 @@ class Tags(Listed):
     holds: ClassVar[str] = "tags"
     weighs: ClassVar[str] = "counts"
     usual_weight: ClassVar[str] = "a number from 0 on"
-    flag_help: ClassVar[str] = "a list of {side}, tag[, count]"
     taken: ClassVar[str] = "a sparse matrix is read as tags; leave kind= out"
 
     def counted(self, value: Any) -> dict[Any, float]:
@@ -468,7 +465,6 @@ class Links(Listed):
     holds: ClassVar[str] = "ids"
     weighs: ClassVar[str] = "weights"
     usual_weight: ClassVar[str] = "a weight of ordinary size"
-    flag_help: ClassVar[str] = "a list of {side}, {side}[, weight]: who or what belongs together"
 
     def counted(self, value: Any) -> dict[Any, float]:
         return dict(parse_links(value))
@@ -527,7 +523,6 @@ class Vectors(Kind, WholeSource):
     called: ClassVar[str] = "vectors"
     holds: ClassVar[str] = "a vector"
     in_tables: ClassVar[bool] = False
-    flag_help: ClassVar[str] = "a Parquet file with a vector for each {side}, such as an embedding"
     taken: ClassVar[str] = "the source holds vectors; pass kind='vectors', or another source"
 
     spread: Annotated[FiniteFloat, Field(ge=0.0)] = 0.0

@@ -4,13 +4,14 @@ The cut is a sparse table of the rows of the training. Rows that came later are 
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from cofill.arrays import Bools, Floats, Ints, Longs, grown
 from cofill.compiling import compiled
-from cofill.data.sparse import KnownRatings
+from cofill.data.sparse import KnownRatings, SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.codes import RowCodes
 from cofill.models.cfn.gp import local_kernel
@@ -25,6 +26,7 @@ _GROUP = 250  # rows at most
 _COMPARED = 3_000  # rows at least
 _ROUNDS = 3  # of two-means
 _SAMPLE = 4_000  # rows of a group that choose how it is divided
+_FEW = 100  # pairs, for which numba, which takes half a second to start, is not worth it
 
 
 class Nearest(NamedTuple):
@@ -41,16 +43,17 @@ class Neighbours:
 
     def __init__(self, rows: Ints, kernel: Floats) -> None:
         """(rows, m) both."""
-        from scipy.sparse import csr_array
-
-        # scipy goes by these indices, and a file may come from anywhere.
+        # Compiled loops go by these indices, and a file may come from anywhere.
         if rows.shape != kernel.shape or (rows.size and not 0 <= rows.min() <= rows.max() < len(rows)):
             raise ValueError("the table of nearest rows is damaged")
         self.rows, self.kernel = rows, kernel
-        indptr = np.arange(len(rows) + 1) * rows.shape[1]
-        other = csr_array((kernel.ravel(), rows.ravel(), indptr), (len(rows), len(rows))).tocsc()
-        self.starts = np.asarray(other.indptr, np.int64)
-        self.near_to, self.near_kernel = np.asarray(other.indices, np.int32), np.asarray(other.data, np.float32)
+
+    @cached_property
+    def by_rated(self) -> SparseRows:
+        """For every row those that it is among the nearest of, and their local kernel with it."""
+        count, most = self.rows.shape
+        table = SparseRows(np.arange(count + 1) * most, self.rows.ravel(), self.kernel.ravel(), count)
+        return table.transpose()
 
     @classmethod
     def of(cls, directions: Floats, most: int, rated: Bools, exchange: Exchange = ALONE) -> "Neighbours":
@@ -155,12 +158,11 @@ def _largest(cosines: Floats, most: int) -> Longs:
 
 
 @compiled
-def local_of_column(starts: Longs, near_to: Ints, near_kernel: Floats, rated: Ints, alpha: Floats, out: Floats) -> None:
-    """Add what ratings of some rows mean for all rows that have these among their nearest."""
-    for place in range(len(rated)):
-        weight = alpha[place]
-        for at in range(starts[rated[place]], starts[rated[place] + 1]):
-            out[near_to[at]] += near_kernel[at] * weight
+def add_rows(indptr: Longs, indices: Ints, values: Floats, rows: Ints, weights: Floats, out: Floats) -> None:
+    """Add some sparse rows, each times its weight."""
+    for place in range(len(rows)):
+        for at in range(indptr[rows[place]], indptr[rows[place] + 1]):
+            out[indices[at]] += values[at] * weights[place]
 
 
 @compiled
@@ -183,14 +185,6 @@ def local_at_pairs(
             first += 1
         for at in range(indptr[column], indptr[column + 1]):
             dense[indices[at]] = 0
-
-
-@compiled
-def local_of_row(near: Ints, kernel: Floats, indptr: Longs, indices: Ints, alpha: Floats, out: Floats) -> None:
-    """Add to all columns (columns,) what their ratings of the nearest rows mean for one row; `alpha` row by row."""
-    for place in range(len(near)):
-        for at in range(indptr[near[place]], indptr[near[place] + 1]):
-            out[indices[at]] += kernel[place] * alpha[at]
 
 
 class LocalPart:
@@ -260,7 +254,8 @@ class LocalPart:
         table, changed = self._table, np.flatnonzero(self._codes.changed())
         local = np.zeros(self._known.rows, np.float32)
         old = self._codes.was_trained(rated)
-        local_of_column(table.starts, table.near_to, table.near_kernel, rated[old], alpha[old], local)
+        near_to = table.by_rated
+        add_rows(near_to.indptr, near_to.indices, near_to.values, rated[old], alpha[old], local)
         local[changed] = self._of_nearest(changed, rated[old], alpha[old])
         return local + self._of_later(slice(None), rated[~old], alpha[~old])
 
@@ -284,23 +279,17 @@ class LocalPart:
         self._flush()
         near, by_column = self._near, self._known.trained_columns
         local = np.zeros(len(rows), np.float32)
-        moved = np.isin(columns, list(self._moved)) | (columns >= by_column.rows)
+        alone = np.isin(columns, list(self._moved)) | (columns >= by_column.rows) | (len(columns) <= _FEW)
         order = np.argsort(columns, kind="stable")
-        at = order[~moved[order]]
-        found, dense = np.zeros(len(at), np.float32), np.zeros(self._known.trained.rows, np.float32)
-        local_at_pairs(
-            near.rows,
-            near.kernel,
-            by_column.indptr,
-            by_column.indices,
-            self._alpha,
-            rows[at],
-            columns[at],
-            dense,
-            found,
-        )
-        local[at] = found
-        for column in np.unique(columns[moved]).tolist():
+        at = order[~alone[order]]
+        if len(at):
+            found, dense = np.zeros(len(at), np.float32), np.zeros(self._known.trained.rows, np.float32)
+            local_at_pairs(
+                near.rows, near.kernel, by_column.indptr, by_column.indices, self._alpha,
+                rows[at], columns[at], dense, found,
+            )  # fmt: skip
+            local[at] = found
+        for column in np.unique(columns[alone]).tolist():
             at = np.flatnonzero(columns == column)
             rated, alpha = self.alpha_of(column)
             old = self._codes.was_trained(rated)
@@ -314,7 +303,7 @@ class LocalPart:
         if self._alpha_by_row is None:
             self._alpha_by_row = self._alpha[np.argsort(self._known.trained_columns.indices, kind="stable")]
         local = np.zeros(self._known.columns, np.float32)
-        local_of_row(near.rows, near.kernel, trained.indptr, trained.indices, self._alpha_by_row, local)
+        add_rows(trained.indptr, trained.indices, self._alpha_by_row, near.rows, near.kernel, local)
         if self._moved:
             kernel = self._kernel_with_rated(near, direction)
             for column, (rated, alpha) in self._moved.items():
