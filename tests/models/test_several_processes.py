@@ -313,7 +313,9 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             KeysOfSides(keys.users[own], keys.items),
         )
         told = scorer.weights.target_codes(slice(None))
-        return scorer.of_people(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
+        return scorer.of_people(asked), np.concatenate(
+            [side.expected(some) @ told.T for side, some in zip(scorer._by_features, (of_users, of_items), strict=True)]
+        )
 
     alone, told = together(1, scores)[0]
     for size in SIZES:
