@@ -13,13 +13,16 @@ import {
  * @typedef {"list"|"rating"} By
  * @typedef {{amount: number, item?: Id, title?: string, rating?: number, feature?: string}} Contribution
  * @typedef {{by: By, value: number, unclipped: number, base: number, contributions: Contribution[], remainder: number,
- *   low?: number, high?: number}} Explanation
+ *   low?: number, high?: number, groups?: Record<string, number>}} Explanation
  * @typedef {import("./api.js").Item & {score: number, rating: number|null, raters: number, mean: number|null, why?: Explanation}} Recommended
  */
 
 const MOST_BARS = 6;
 const LITTLE = { rating: 0.005, list: 0.0005 }; // what rounds to nothing is no reason
 const UNIT = { rating: 0.01, list: 0.001 }; // what amounts are rounded to
+
+/** @type {Record<string, string>} */
+const GROUPS = { trend: "Popular of late", history: "everything chosen so far", order: "what was chosen last" };
 
 /** Why this person gets it; nothing where it is just popular. @param {Recommended} item @returns {string} */
 export function reasonInWords(item) {
@@ -56,13 +59,14 @@ function name(one) {
 
 /** In stars, or shares of the score; if little is left of it, of all that speaks for the item. @param {Explanation} why */
 function inUnits(why) {
-  const { by, value, unclipped, base, contributions, remainder } = why;
+  const { by, value, unclipped, base, contributions, remainder, groups = {} } = why;
   const parts = [base, remainder, ...contributions.map((one) => one.amount)];
   const speaksForIt = parts.reduce((sum, amount) => sum + Math.max(amount, 0), 0);
   const unit = by === "rating" ? 1 : (unclipped > speaksForIt / 10 ? unclipped : speaksForIt) || 1;
   return {
     ...why, value: value / unit, unclipped: unclipped / unit, base: base / unit, remainder: remainder / unit,
     contributions: contributions.map((one) => ({ ...one, amount: one.amount / unit })),
+    groups: Object.fromEntries(Object.entries(groups).map(([name, amount]) => [name, amount / unit])),
   };
 }
 
@@ -88,7 +92,7 @@ function label(one) {
   return [titleOf({ id: one.item, title: one.title }), given];
 }
 
-/** @param {Explanation} why @param {{label: import("./dom.js").Child[], amount: number}[]} steps */
+/** @param {ReturnType<typeof inUnits>} why @param {{label: import("./dom.js").Child[], amount: number}[]} steps */
 function waterfall(why, steps) {
   const ofList = why.by === "list";
   const little = LITTLE[why.by];
@@ -120,6 +124,8 @@ function waterfall(why, steps) {
         row(label, bar(ends[i], ends[i + 1], amounts[i] < 0 ? "down" : "up"), change(amounts[i]), tone(amounts[i]))),
       row(ofList ? "Its score in the list" : "Predicted", bar(shown.total, shown.total, "mark"), plain(shown.total), "total")),
     clipped ? remark(`The scale ends there, so it is shown as ${oneDigit(why.value)}.`) : null,
+    Object.keys(why.groups).length ? remark(Object.entries(why.groups)
+      .map(([name, amount]) => `${GROUPS[name]} ${signedShare(amount)}`).join(", ")) : null,
     why.low === undefined ? null
       : remark(`${oneDigit(why.value)}, likely ${oneDigit(why.low)} to ${oneDigit(Number(why.high))}`));
 }
