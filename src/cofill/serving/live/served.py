@@ -117,6 +117,7 @@ class Card(NamedTuple):
 class _Inherited(NamedTuple):
     ratings: dict[Id, float]
     weights: dict[Id, float]
+    times: dict[Id, float]
 
 
 _Rules = TypeVar("_Rules", bound=SimilarRules)
@@ -346,31 +347,37 @@ class ServedModel:
         for user, into in merged:
             self.merged[user] = into
             earlier, own = model.users.own(user), self._meet(into)
-            left = self._inherited.pop(earlier, _Inherited({}, {}))
-            heir = self._inherited.setdefault(own, _Inherited({}, {}))
+            left = self._inherited.pop(earlier, _Inherited({}, {}, {}))
+            heir = self._inherited.setdefault(own, _Inherited({}, {}, {}))
             for source in (left, self._trained(earlier)):
                 for item, rating in source.ratings.items():  # whichever order they come in
                     heir.ratings[item] = max(rating, heir.ratings.get(item, rating))
                 for item, weight in source.weights.items():
                     heir.weights[item] = heir.weights.get(item, 0.0) + weight
+                for item, when in source.times.items():
+                    heir.times[item] = max(when, heir.times.get(item, when))
             self._leave([earlier])
             heirs.add(own)
         for own in heirs & self._inherited.keys():
             heir, trained = self._inherited[own], self._trained(own).ratings
-            ratings = [(own, item, rating) for item, rating in heir.ratings.items() if item not in trained]
+            dates = heir.times
+            ratings = [(own, item, rating, dates[item]) for item, rating in heir.ratings.items() if item not in trained]
             if ratings:
                 model.add_ratings(_as(Ratings, ratings, model, model.scale))
-            self._add_weights([(own, item, weight) for item, weight in heir.weights.items()])
+            self._add_weights([(own, item, weight, dates[item]) for item, weight in heir.weights.items()])
 
     def _trained(self, user: Id) -> _Inherited:
         """What the training had of a user, unless that was removed."""
-        model, found = self.model, _Inherited({}, {})
+        model, found = self.model, _Inherited({}, {}, {})
         index, feedback = int(model.users.find([user])[0]), model.scorer.feedback
         for graded in feedback.sources:
             if 0 <= index < graded.known.trained.rows and index not in graded.forgotten:
                 items, values = graded.known.trained.row(index)
                 own = found.ratings if model.rated and graded is feedback.main else found.weights
-                own.update(zip(map(model.items.id, items.tolist()), values.tolist(), strict=True))
+                ids, sequences = [model.items.id(item) for item in items.tolist()], feedback.sequences
+                times = np.zeros(len(items)) if sequences is None else sequences.order_of(index, items)[1]
+                own.update(zip(ids, values.tolist(), strict=True))
+                found.times.update(zip(ids, times.tolist(), strict=True))
         return found
 
     def _meet(self, user: str) -> Id:
@@ -411,13 +418,13 @@ class ServedModel:
         for one in interactions:
             user, item = self._meet(one.user), self.model.items.own(one.item)
             inherited = self._inherited[user].weights.get(item, 0.0) if user in self._inherited else 0.0
-            given.append((user, item, one.weight + inherited))
-        self._note_new_items(item for _, item, _ in given)
+            given.append((user, item, one.weight + inherited, one.time))
+        self._note_new_items(item for _, item, *_ in given)
         self._add_weights(given)
 
-    def _add_weights(self, given: list[tuple[Id, Id, float]]) -> None:
+    def _add_weights(self, given: list[tuple[Id, Id, float, float]]) -> None:
         if given:
-            scale = Scale(0.0, max(1.0, *(weight for _, _, weight in given)))
+            scale = Scale(0.0, max(1.0, *(weight for _, _, weight, _ in given)))
             self.model.add_interactions(_as(Interactions, given, self.model, scale), replacing=True)
 
     def _note_new_items(self, items: Iterable[Id]) -> None:
@@ -429,7 +436,7 @@ class ServedModel:
     def _rate(self, ratings: list[LiveRating]) -> None:
         users, items = self.model.users, self.model.items
         low, high = self.model.scale
-        given: list[tuple[Id, Id, float]] = []
+        given: list[tuple[Id, Id, float, float]] = []
         taken_back: list[tuple[str, str]] = []  # as texts: pairs of Python are all integers or all texts
         for rating in ratings:
             user, item = users.own(rating.user), items.own(rating.item)
@@ -440,10 +447,10 @@ class ServedModel:
             elif rating.rating is None:
                 taken_back.append((rating.user, rating.item))
             else:
-                given.append((user, item, rating.rating))
+                given.append((user, item, rating.rating, rating.time))
         if given:
-            titled = {item for _, item, _ in given if item not in items and item in self.model.titles}
-            self._note_new_items(item for _, item, _ in given)
+            titled = {item for _, item, *_ in given if item not in items and item in self.model.titles}
+            self._note_new_items(item for _, item, *_ in given)
             self.model.add_ratings(_as(Ratings, given, self.model, self.model.scale))
             for item in titled:
                 self.items.changed(item)
@@ -534,13 +541,12 @@ def read_card(folder: Path) -> Card:
 _Told = TypeVar("_Told", bound=Ratings)
 
 
-def _as(kind: type[_Told], given: list[tuple[Id, Id, float]], model: Recommender, scale: Scale) -> _Told:
-    """Changes as ratings or interactions, converted straight into arrays, because the next request waits for it."""
+def _as(kind: type[_Told], given: list[tuple[Id, Id, float, float]], model: Recommender, scale: Scale) -> _Told:
+    """Changes (user, item, value, time) as ratings or interactions, straight into arrays: the next request waits."""
     users, items = model.users.only(()), model.items.only(())
-    user_index = users.add([user for user, _, _ in given])
-    item_index = items.add([item for _, item, _ in given])
-    values = np.array([value for _, _, value in given], np.float32)
-    return kind(users, items, user_index, item_index, values, None, scale)
+    user_ids, item_ids, values, times = zip(*given, strict=True)
+    arrays = np.array(values, np.float32), np.array(times, np.float64)
+    return kind(users, items, users.add(user_ids), items.add(item_ids), *arrays, scale)
 
 
 def _step(values: Floats, low: float) -> float | None:
