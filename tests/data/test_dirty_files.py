@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from cofill.data import table
 from cofill.data.features import Features
 from cofill.data.pairs import read_pairs, read_somebody, read_titles
 from cofill.data.ratings import Ratings, SkippedLinesWarning, UnusualRatingWarning
@@ -118,6 +120,26 @@ def test_packed_files(pack: Callable[[bytes], bytes], ending: str, tmp_path: Pat
     Said("", "not … data", f"rename … without {ending}").check(refusal(Ratings.read, path), path)
 
 
+@pytest.mark.parametrize("content", [zipped(b"<xml/>", "xl/workbook.xml"), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"])
+def test_excel_workbooks(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.xlsx"
+    path.write_bytes(content)
+    monkeypatch.setattr(table, "find_spec", lambda name: None)
+    Said("", "Excel workbook … package … not installed", "fastexcel … CSV").check(refusal(Ratings.read, path), path)
+    monkeypatch.setattr(table, "find_spec", lambda name: name)
+    full, empty = pl.DataFrame(ROWS, ["user", "item", "rating"], orient="row"), pl.DataFrame()
+    for sheets, found in (
+        ({"one": empty, "two": full}, None),
+        ({"one": full, "two": full}, "2 sheets with rows: 'one', 'two'"),
+        ({}, "0 sheets with rows: none"),
+    ):
+        monkeypatch.setattr(pl, "read_excel", lambda path, sheets=sheets, **options: sheets)
+        if found is None:
+            assert Ratings.read(path).to_polars().rows() == ROWS
+        else:
+            assert found in refusal(Ratings.read, path).found
+
+
 def test_encodings_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("item,rating,title,user\nß,3,Führer,ü\n".encode("latin-1"))
@@ -160,8 +182,6 @@ REFUSED = {
     "Latin-1": dirty("latin_1.csv"),
     "Windows quotes": BadFile(b"user,item,rating\n1,\x93Heat\x94,3\n"),
     "an archive of several files": BadFile(zipped(b"1,2,3\n", "a.csv", "b.csv"), {}, "r.zip"),
-    "an Excel workbook": BadFile(zipped(b"<xml/>", "[Content_Types].xml", "xl/workbook.xml"), {}, "r.xlsx"),
-    "an old Excel workbook": BadFile(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", {}, "r.xls"),
     "an SQLite database": BadFile(b"SQLite format 3\0", {}, "r.sqlite"),
     "an Arrow file": BadFile(b"ARROW1\0\0\xff", {}, "r.feather"),
     "a JSON array": BadFile('[\n  {"user": 1, "item": 2, "rating": 3}\n]\n', {}, "r.json"),

@@ -137,6 +137,8 @@ def test_outliers_are_clipped() -> None:
         ("shelf", ["A12", "A13", "A12"], "category"),
         ("shelf", ["12", "13", "12", "A12"], "category"),
         ("region", [*["NA"] * 30, "EU"], "category"),
+        ("code", ["10115", "98107-2117", "10115"], "category"),
+        ("code", ["10115", "00501", "10115"], "category"),
         ("imdbId", [*map(str, range(20)), "tt20"], "skip"),
         ("isbn", [*map(str, range(1000, 1020)), "102X"], "skip"),
         (
@@ -217,6 +219,18 @@ def test_a_file_without_header(tmp_path: Path) -> None:
     new = named.encode_table(write(tmp_path, "9|24|F\n", "new.user"), names=["id", "age", "sex"])
     assert new.ids.ids == [9]
     np.testing.assert_array_equal(new.values, [[named.values[0, 0], 1, 0]])
+
+
+def test_titles_without_a_header_are_found_by_their_years(tmp_path: Path) -> None:
+    path = tmp_path / "u.item"
+    path.write_text("1|Heat (1995)|01-Jan-1995||0|1\n2|Duel (1971)|01-Jan-1971||1|0\n3|Jaws (1975)|01-Jan-1975||1|1\n")
+    features = Features.read(path)
+    assert [(line.column, line.kind) for line in features.report()] == [
+        *(("title", "date"), ("column 3", "date"), ("column 4", "skip"), ("column 5", "flag"), ("column 6", "flag"))
+    ]
+    assert features.readable["year"].cells.to_list() == [1995, 1971, 1975]
+    path.write_text("4|Speed (1994)|01-Jan-1994||1|1\n")
+    assert features.encode_table(path).names == features.names
 
 
 def test_other_encodings(tmp_path: Path) -> None:

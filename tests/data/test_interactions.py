@@ -73,7 +73,7 @@ def test_times_in_the_third_column_of_three() -> None:
     assert interactions.values.tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("cells", [("1262649600000", "1262736000000"), ("2010/01/05", "2010/01/06")])
+@pytest.mark.parametrize("cells", [("1262649600000000", "1262736000000000"), ("2010/01/05", "2010/01/06")])
 def test_times_without_a_header_are_seconds(cells: tuple[str, str], tmp_path: Path) -> None:
     times = Interactions.read(write(tmp_path, f"1,2,{cells[0]}\n1,3,{cells[1]}\n")).times
     assert times is not None

@@ -320,10 +320,11 @@ FOUR = [(1, 10, 5), (1, 20, 4), (2, 10, 3), (2, 20, 1)]
         lambda rows: np.array(rows),
         lambda rows: np.array(rows, np.float64),
         lambda rows: np.array([(user, item, str(rating)) for user, item, rating in rows], object),
+        lambda rows: sqlalchemy_result().all()[: len(rows)],
         lambda rows: tuple([list(column) for column in zip(*rows, strict=True)]),
         lambda rows: [np.array(column) for column in zip(*rows, strict=True)],
     ],
-    ids=["lists", "tuples", "array", "floats", "objects", "columns in a tuple", "arrays"],
+    ids=["lists", "tuples", "array", "floats", "objects", "rows of sqlalchemy", "columns in a tuple", "arrays"],
 )
 def test_rows_are_never_taken_for_columns(source: Callable[[list[Any]], Any], number: int) -> None:
     """However many there are: a list holds rows; columns are arrays, or stand in a tuple."""
@@ -369,6 +370,26 @@ def as_frame() -> pd.DataFrame:
     return pd.DataFrame(FOUR, columns=["user", "item", "rating"])
 
 
+def rows_of_sqlite() -> Any:
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    return query(connection).fetchall()
+
+
+class Relation:
+    """A relation of DuckDB: a stream of Arrow, which is also a cursor."""
+
+    description = (("rating",), ("user",), ("item",))
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return pl.from_pandas(as_frame()).__arrow_c_stream__(schema)
+
+
+def tensors() -> Any:
+    torch = pytest.importorskip("torch")
+    return torch.utils.data.TensorDataset(*(torch.tensor(column) for column in zip(*FOUR, strict=True)))
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -383,8 +404,22 @@ def as_frame() -> pd.DataFrame:
         lambda: as_frame().set_index("user"),
         lambda: as_frame().pivot_table(index="user", columns="item", values="rating"),
         lambda: coo_array(([row[2] for row in FOUR], tuple(zip(*[row[:2] for row in FOUR], strict=True)))),
+        lambda: coo_array(([row[2] for row in FOUR], tuple(zip(*[row[:2] for row in FOUR], strict=True)))).todok(),
+        lambda: as_frame().to_records(),
+        lambda: as_frame()[["rating", "item", "user"]].to_dict("records"),
+        lambda: list(as_frame().itertuples()),
+        lambda: sqlalchemy_result().all(),
+        lambda: sqlalchemy_result().mappings(),
+        rows_of_sqlite,
+        Relation,
+        tensors,
+        lambda: tensors().tensors[0].new_tensor(FOUR),
     ],
-    ids=["dict", "by columns", "by rows", "sqlite3", "sqlalchemy", "index", "index of users", "pivot", "sparse"],
+    ids=[
+        *("dict", "by columns", "by rows", "sqlite3", "sqlalchemy", "index", "index of users", "pivot", "sparse"),
+        *("sparse dictionary", "records", "dicts", "named tuples", "rows of sqlalchemy", "mappings of sqlalchemy"),
+        *("rows of sqlite3", "duckdb", "tensors", "tensor"),
+    ],
 )
 def test_what_other_libraries_give_is_read(source: Callable[[], Any]) -> None:
     assert Ratings.read(source()).to_polars().rows() == FOUR

@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from cofill.charts.markup import Amount
 from cofill.cli.options import (
     SHAPES,
     add_json,
@@ -21,7 +22,7 @@ from cofill.cli.options import (
     number,
     reading_from,
 )
-from cofill.cli.output import Amount, check_table_file, note, print_json, print_table
+from cofill.cli.output import check_table_file, note, print_json, print_table
 from cofill.cli.side_information import (
     SIDES,
     add_side_information,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
 
-from cofill.cli.output import Amount, print_json, print_table
+from cofill.charts.markup import Amount
+from cofill.cli.output import print_json, print_table
 from cofill.config import PRESETS, CFNSettings, Settings, preset_values, read_settings_file
 from cofill.data.reading import ROLES, ReadOptions, Role
 from cofill.errors import DataError, SettingsError

@@ -57,11 +57,11 @@ def run_report(options: argparse.Namespace) -> int:
         print_json({"report": str(options.out), "bytes": length, "verdict": verdict, **_measures(subject)})
         return 0
     if subject.test is not None and subject.rated:
-        found, means = subject.evaluation, subject.means_evaluation
-        columns = ("who predicts", "RMSE", "MAE", "ratings", "of these cold")
+        found, biases = subject.evaluation, subject.biases_evaluation
+        columns = ("model", "RMSE", "MAE", "ratings", "of these cold")
         rows = [
-            (who, measured.rmse, measured.mae, measured.ratings, measured.cold)
-            for who, measured in (("this model", found), ("means alone", means))
+            (name, measured.rmse, measured.mae, measured.ratings, measured.cold)
+            for name, measured in (("this model", found), ("biases", biases))
         ]
         print_table(f"{options.model} on {options.test}", columns, rows)
     if not options.quiet:
@@ -76,11 +76,11 @@ def run_report(options: argparse.Namespace) -> int:
 
 def _measures(subject: "Subject") -> dict[str, object]:
     if subject.test is None:
-        return {"evaluation": None, "means_evaluation": None, "ranking": None, "trained_on": None}
+        return {"evaluation": None, "biases_evaluation": None, "ranking": None, "trained_on": None}
     ranking = subject.ranking
     return {
         "evaluation": subject.evaluation.as_json() if subject.rated else None,
-        "means_evaluation": subject.means_evaluation.as_json() if subject.rated else None,
+        "biases_evaluation": subject.biases_evaluation.as_json() if subject.rated else None,
         "ranking": None if isinstance(ranking, DataError) else ranking.as_json(),
         "trained_on": subject.trained_on,
     }

@@ -1,7 +1,6 @@
 """Files of side information on the command line: their options, how they are read, and how that is shown."""
 
 import argparse
-import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -25,7 +24,6 @@ Side = Literal["item", "user"]
 SIDES: tuple[Side, ...] = ("item", "user")
 _Read = TypeVar("_Read")
 _REDUCED_TO = 50  # columns, unless --feature-size says otherwise
-_YEAR_LAST = re.compile(r"\(\d{4}\)\s*$")
 _WITHOUT = "--without-side-information"
 TABLE, LINKS = "table", "links"
 # By the flag: the kind of the source, and what it is. What the data know is not asked: --help would wait for polars.
@@ -200,11 +198,8 @@ class SideReader:
         from cofill.data.pairs import read_titles
 
         table = table or self.table(path, quiet=True)
-        if table.headed:
-            titled = bool(recognised(table.names)["title"])
-        else:
-            second = [str(cell) for cell in table.columns[1]]
-            titled = sum(bool(_YEAR_LAST.search(cell)) for cell in second) >= 0.9 * len(second)
+        found = recognised(table.names)["title"]
+        titled = bool(found) if table.headed else found == [1]
         try:
             return read_titles(table, item=self.id_in(table)) if titled else {}
         except DataError:

@@ -10,6 +10,7 @@ from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from cofill.charts.markup import Amount
 from cofill.cli.options import (
     LAYOUT,
     add_output,
@@ -21,7 +22,7 @@ from cofill.cli.options import (
     reading_from,
     settings_of,
 )
-from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
+from cofill.cli.output import note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import (
     HOW_READ,
     add_side_information,

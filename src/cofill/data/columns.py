@@ -49,8 +49,9 @@ Given = Mapping[Role, Column]
 """What the caller said of each column."""
 Rows = Sequence[Sequence[str]]
 MOST = 0.9  # of the first lines: one that is wrong does not change what a column holds
+YEAR_AT_END = re.compile(r"\(([12]\d{3})\)\s*$")
 DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
-SECONDS = ((1e8, 1e11), (1e11, 1e14))  # since 1970, from 1973 on; and milliseconds: no rating or count is so large
+LEAST_TIME = 1e8  # in seconds since 1970, or in finer units: no rating or count is so large
 TRUE_AND_FALSE = {"true", "false"}
 LEVELS = range(2, 22)  # how many different ratings a scale has
 
@@ -74,6 +75,16 @@ class Wanted:
     """Whether `columns` looks at the first rows, so that frames must show theirs too."""
     mixed_ids: bool = False
     """Whether ids may be strings and integers in one column: in questions they may, in data it is likely a mistake."""
+
+    @property
+    def what(self) -> str:
+        """What the lines of it are."""
+        return f"{self.one}s"
+
+    @property
+    def others(self) -> str:
+        """What may be passed beside files and frames."""
+        return f", arrays ({self.order('s')}), or ({self.order()}) tuples"
 
     @property
     def least(self) -> int:
@@ -353,8 +364,10 @@ class Everything:
         )
 
     def columns(self, names: Sequence[str] | None, width: int, below: Rows, source: str) -> dict[str, int]:
-        """The position of each column, by name."""
-        given = tuple(names) if names is not None and self.names is None else checked_names(self.names, width, source)
+        """The position of each column, by name. Without names, titles that end in a year are found by that."""
+        given = list(names) if names is not None and self.names is None else checked_names(self.names, width, source)
+        if names is self.names is None and (titles := titles_at(below, width)) is not None:
+            given[titles] = "title"
         refuse_repeated(given, source)
         return {name: position for position, name in enumerate(given)}
 
@@ -372,10 +385,17 @@ def stands_for_unknown(numbers: Sequence[float]) -> float | int | None:
     return int(usual) if usual.is_integer() else usual
 
 
-def checked_names(names: Sequence[str] | None, width: int, source: str) -> tuple[str, ...]:
+def titles_at(rows: Rows, width: int) -> int | None:
+    """The first column whose cells are mostly titles with a year behind, such as Heat (1995)."""
+    most = MOST * max(len(rows), 1)
+    ends = (sum(len(row) == width and bool(YEAR_AT_END.search(row[at])) for row in rows) for at in range(width))
+    return next((at for at, count in enumerate(ends) if count >= most), None)
+
+
+def checked_names(names: Sequence[str] | None, width: int, source: str) -> list[str]:
     """The names that the caller gives to the columns; without any, their numbers."""
     if names is None:
-        return tuple(f"column {position + 1}" for position in range(width))
+        return [f"column {position + 1}" for position in range(width)]
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise DataError(
             f"names={quoted(names)} are no names of columns", "give a list such as ['id', 'age']", where=source
@@ -385,7 +405,7 @@ def checked_names(names: Sequence[str] | None, width: int, source: str) -> tuple
             f"{len(names)} names for {width} columns", "give one for each, that of the id too", where=source
         )
     refuse_repeated(names, source)
-    return tuple(names)
+    return list(names)
 
 
 def refuse_repeated(names: Sequence[str], source: str) -> None:
@@ -516,8 +536,7 @@ def third_role(rows: Rows) -> Role:
         if all(DATE.match(word) for word in words):
             return "time"
         return "event" if len(set(words)) < len(words) else "count"  # a single word is a slip more likely
-    times = any(all(cell.isdecimal() and low <= int(cell) < high for cell in cells) for low, high in SECONDS)
-    return "time" if times else "count"
+    return "time" if all(cell.isdecimal() and int(cell) >= LEAST_TIME for cell in cells) else "count"
 
 
 def _may_be_ratings(cells: Sequence[str]) -> bool:

@@ -18,15 +18,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
 from cofill.data import cells
 from cofill.data.cells import Origin, pandas_values, series_of
-from cofill.data.columns import Everything, Wanted, checked_names, listed, refuse_repeated
+from cofill.data.columns import Everything, Wanted, checked_names, listed, recognised, refuse_repeated
 from cofill.data.reading import DEFAULTS, ReadOptions
 from cofill.data.text import BYTE_ORDER_MARK, ENDINGS, cut_text
 from cofill.data.vocabulary import Id
@@ -40,9 +41,9 @@ PACKED = {
     b"\xfd7zXZ": ("xz", ".xz"),
     b"PK\x03\x04": ("zip", ".zip"),
 }
-WORKBOOK = ("an Excel workbook", "save the sheet as CSV, or read it with pandas and pass the frame")
+OLD_WORKBOOK = b"\xd0\xcf\x11\xe0"
 OTHER_FORMATS = {
-    rb"\xd0\xcf\x11\xe0": WORKBOOK,
+    re.escape(OLD_WORKBOOK): ("an Excel workbook", "save the sheet as CSV"),
     rb"SQLite f": ("an SQLite database", "select the rows in Python and pass them, or write them to a CSV file"),
     rb"\x28\xb5\x2f\xfd": ("a zstd archive", "unpack it, and pass the file in it"),
     rb"7z\xbc\xaf": ("a 7z archive", "unpack it, and pass the file in it"),
@@ -141,20 +142,17 @@ def read_table(source: object, wanted: Wanted | Everything, options: ReadOptions
     if isinstance(source, Table):
         return _chosen(source, wanted)
     named = _named_columns_of(source, wanted)
+    columns = None if named or isinstance(wanted, Everything) else _columns_in_order(source, wanted)
+    rows = [] if named or columns is not None else _rows_of(source, wanted)
+    named = named or _named_cells_of(rows)
     if named is not None:
         return _from_columns(*named, wanted)
-    if isinstance(wanted, Everything):
-        if not isinstance(source, Iterable) or isinstance(source, (dict, bytes, set, np.ndarray)):
-            raise DataError(
-                f"cannot read {wanted.what} from {type(source).__name__}",
-                f"pass a path, a polars or pandas DataFrame, an Arrow table{wanted.others}",
-            )
-        return _from_rows(source, wanted)
-    columns = _columns_in_order(source, wanted)
-    if any(column is not None for column in wanted.given.values()):
+    if isinstance(wanted, Wanted) and any(column is not None for column in wanted.given.values()):
         said = ", ".join(f"{role}=" for role, column in wanted.given.items() if column is not None)
         raise DataError(f"{said} names a column, which this source does not", "arrays and tuples have an order")
-    return _from_arrays(columns, wanted) if columns is not None else _from_rows(_rows_of(source, wanted), wanted)
+    if columns is not None and isinstance(wanted, Wanted):
+        return _from_arrays(columns, wanted)
+    return _from_rows(rows, wanted)
 
 
 def read_raw(
@@ -178,12 +176,22 @@ def read_raw(
     return read_table(source, Everything(names, familiar, least), options)
 
 
-def _named_columns_of(source: Any, wanted: Wanted | Everything) -> tuple[str, list[str], Callable[[int], Any]] | None:
-    """What errors call a source, the names of its columns, and how to get one by its position; None without names."""
+class Named(NamedTuple):
+    """A source whose columns have names."""
+
+    label: str
+    """What errors call it."""
+    names: Sequence[str]
+    column: Callable[[int], Any]
+    """The cells of the column at a position."""
+
+
+def _named_columns_of(source: Any, wanted: Wanted | Everything) -> Named | None:
+    """The columns of a source with names; None without names."""
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
-        return "the polars DataFrame", source.columns, source.to_series
+        return Named("the polars DataFrame", source.columns, source.to_series)
     if type(source).__name__ == "Series" and hasattr(source, "to_frame"):
         raise DataError("found a Series, which is one column", "pass a frame; in pandas, series.reset_index()")
     if _is_pandas(source):
@@ -192,21 +200,39 @@ def _named_columns_of(source: Any, wanted: Wanted | Everything) -> tuple[str, li
         # As after groupby or set_index, what is in the index and has a name is a column too.
         index = [name for name in source.index.names if name is not None and name not in source.columns]
         frame = source.reset_index(level=index) if index else source
-        return "the pandas DataFrame", list(map(str, frame.columns)), lambda at: pandas_values(frame.iloc[:, at])
+        return Named("the pandas DataFrame", [*map(str, frame.columns)], lambda at: pandas_values(frame.iloc[:, at]))
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
         arrow = pl.DataFrame(source)
-        return "the Arrow table", arrow.columns, arrow.to_series
-    if hasattr(source, "fetchall"):  # a result of SQLAlchemy, or a cursor of a database
-        names = list(source.keys() if hasattr(source, "keys") else (column[0] for column in source.description))
-        rows = source.fetchall()
-        return "the result of the query", names, lambda at: [row[at] for row in rows]
-    if isinstance(source, Mapping):
-        names = list(map(str, source))
-        return "the columns", names, list(source.values()).__getitem__
-    if isinstance(getattr(source, "column_names", None), (list, tuple)):  # a data set of Hugging Face
-        names = list(source.column_names)
-        return "the data set", names, lambda at: source[names[at]]
+        return Named("the Arrow table", arrow.columns, arrow.to_series)
+    if hasattr(source, "fetchall") and (hasattr(source, "keys") or getattr(source, "description", None)):
+        # A result of SQLAlchemy, or a cursor of a database.
+        names = [*source.keys()] if hasattr(source, "keys") else [column[0] for column in source.description]
+        rows = [row.values() if isinstance(row, Mapping) else row for row in source.fetchall()]
+        cells = [*zip(*rows, strict=True)] or [()] * len(names)
+        return Named("the result of the query", names, lambda at: list(cells[at]))
+    if fields := getattr(getattr(source, "dtype", None), "names", None):
+        return Named("the array", fields, lambda at: source[fields[at]])
+    if isinstance(source, Mapping) and not hasattr(source, "tocoo"):
+        return Named("the columns", [*map(str, source)], [*source.values()].__getitem__)
+    if isinstance(getattr(source, "column_names", None), (list, tuple)) and hasattr(source, "__getitem__"):
+        return Named("the data set", source.column_names, lambda at: list(source[source.column_names[at]]))
     return None
+
+
+def _named_cells_of(rows: Sequence[Any]) -> Named | None:
+    """The columns of rows that are dicts, rows of a database or named tuples; None of those without usual names."""
+    first = rows[0] if rows else ()
+    fields = getattr(first, "_fields", ())
+    if hasattr(first, "keys"):
+        names = list(first.keys())
+        return Named("the rows", [*map(str, names)], lambda at: [_cell(row, names[at]) for row in rows])
+    if any(recognised(fields).values()):
+        return Named("the rows", fields, lambda at: [row[at] for row in rows])
+    return None
+
+
+def _cell(row: Any, name: object) -> Any:
+    return row[name] if name in row.keys() else None  # noqa: SIM118  # a row of sqlite3 has keys, and iterates cells
 
 
 def _is_pandas(source: object) -> bool:
@@ -227,33 +253,33 @@ def _columns_in_order(source: Any, wanted: Wanted) -> tuple[Any, ...] | None:
             return (matrix.row, matrix.col, matrix.data)[: wanted.lengths[-1]]
         if _is_pandas(source):
             values = source.to_numpy(dtype=np.float64, na_value=np.nan)
-            rows, columns = np.nonzero(~np.isnan(values))
-            found = (source.index.to_numpy()[rows], source.columns.to_numpy()[columns], values[rows, columns])
+            at = np.nonzero(~np.isnan(values))
+            found = (source.index.to_numpy()[at[0]], source.columns.to_numpy()[at[1]], values[at])
             return found[: wanted.lengths[-1]]
-    if isinstance(source, np.ndarray) and source.ndim == 2:
-        return _columns_of(source, wanted)
+    if getattr(source, "ndim", 0) == 2 and hasattr(source, "__array__") and not getattr(source, "is_sparse", False):
+        return _columns_of(np.asarray(source), wanted)
     source = getattr(source, "tensors", source)  # of a torch TensorDataset
-    # A tuple of columns, or a list of arrays; a list of lists or tuples holds rows.
-    rows_are = (tuple, list) if isinstance(source, list) else tuple
-    are_columns = (
-        isinstance(source, (tuple, list))
-        and len(source) in wanted.lengths
-        and all(hasattr(part, "__len__") and not isinstance(part, (str, bytes, dict, set)) for part in source)
-        and not any(isinstance(part, rows_are) for part in source)
+    if not isinstance(source, (tuple, list)) or len(source) not in wanted.lengths:
+        return None
+    # A list holds rows, unless all of it are arrays; a tuple may hold columns, unless these are rows themselves.
+    rows_are = (tuple, str, bytes, dict, set)
+    rows = any(
+        isinstance(part, rows_are) or hasattr(part, "_fields") or not hasattr(part, "__len__") for part in source
     )
+    are_columns = not rows if isinstance(source, tuple) else all(hasattr(part, "__array__") for part in source)
     return tuple(source) if are_columns else None
 
 
-def _rows_of(source: Any, wanted: Wanted) -> Iterable[Any]:
-    if isinstance(source, Iterable) and not isinstance(source, (bytes, set)):
-        return source
-    if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, (bytes, set)):
-        return (source[at] for at in range(len(source)))  # a torch data set
-    raise DataError(
-        f"cannot read {wanted.one}s from {type(source).__name__}",
-        f"pass a path, a polars or pandas DataFrame, an Arrow table, arrays ({wanted.order('s')}), "
-        f"or ({wanted.order()}) tuples",
-    )
+def _rows_of(source: Any, wanted: Wanted | Everything) -> list[Any]:
+    """The rows of a source; DataError if it has none."""
+    listed = hasattr(source, "__getitem__") and hasattr(source, "__len__")  # a torch data set
+    unreadable = (bytes, set) if isinstance(wanted, Wanted) else (dict, bytes, set, np.ndarray)
+    if isinstance(source, unreadable) or not (isinstance(source, Iterable) or listed):
+        raise DataError(
+            f"cannot read {wanted.what} from {type(source).__name__}",
+            f"pass a path, a polars or pandas DataFrame, an Arrow table{wanted.others}",
+        )
+    return list(source) if isinstance(source, Iterable) else [source[at] for at in range(len(source))]
 
 
 def _read_file(path: Path, wanted: Wanted | Everything, options: ReadOptions) -> Table:
@@ -261,6 +287,8 @@ def _read_file(path: Path, wanted: Wanted | Everything, options: ReadOptions) ->
         magic = file.read(8)
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
             return _read_parquet(path, magic, wanted)
+        if magic.startswith(OLD_WORKBOOK) or (magic.startswith(b"PK") and _is_workbook(path)):
+            return _read_workbook(path, wanted)
         refuse_other_formats(magic, path)
         if file.seekable():
             file.seek(0)  # a copy less of a large file
@@ -324,8 +352,6 @@ def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
 def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
     """The one file in a zip archive; DataError if there are more."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if any(name.startswith("xl/workbook.") for name in archive.namelist()):
-            raise DataError(f"this is {WORKBOOK[0]}", WORKBOOK[1], where=str(path))
         # A Mac puts what it knows of a file beside it.
         found = [member for member in archive.infolist() if not member.is_dir()]
         members = [member for member in found if not member.filename.startswith("__MACOSX/")]
@@ -393,6 +419,32 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
     if isinstance(wanted, Wanted):
         wanted = wanted.settled(used, names)
     return from_frame(frame, name, wanted)
+
+
+def _is_workbook(path: Path) -> bool:
+    """Whether a zip archive is an Excel workbook."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.startswith("xl/workbook.") for name in archive.namelist())
+
+
+def _read_workbook(path: Path, wanted: Wanted | Everything) -> Table:
+    """The one sheet of an Excel workbook that has rows."""
+    as_csv = "save the sheet as CSV"
+    if find_spec("fastexcel") is None:
+        found = "this is an Excel workbook, which is read by a package that is not installed"
+        raise DataError(found, f"run pip install fastexcel, or {as_csv}", where=str(path))
+    try:
+        sheets = pl.read_excel(path, sheet_id=0, raise_if_empty=False)
+    except Exception as error:  # fastexcel has a dozen of its own
+        found = f"this Excel workbook cannot be read ({next(iter(str(error).splitlines()), type(error).__name__)})"
+        raise DataError(found, as_csv, where=str(path)) from error
+    filled = [name for name, frame in sheets.items() if frame.height]
+    if len(filled) != 1:
+        found = f"this Excel workbook has {len(filled)} sheets with rows: {listed(filled) or 'none'}"
+        raise DataError(found, f"{as_csv} that has {wanted.what}", where=str(path))
+    return from_frame(sheets[filled[0]], str(path), wanted)
 
 
 def from_frame(frame: pl.DataFrame, name: str, wanted: Wanted | Everything) -> Table:
@@ -474,7 +526,7 @@ def _from_arrays(source: Any, wanted: Wanted) -> Table:
     return Table({role: series_of(part, role, origin, ids=wanted.ids_in(role)) for role, part in columns}, origin)
 
 
-def _from_rows(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
+def _from_rows(source: Sequence[Any], wanted: Wanted | Everything) -> Table:
     whole = isinstance(wanted, Everything)
     such = "tuples such as (id, tag)" if isinstance(wanted, Everything) else f"({wanted.order()}) tuples"
     lengths = range(sys.maxsize) if isinstance(wanted, Everything) else wanted.lengths

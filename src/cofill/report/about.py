@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cofill.charts.axes import round_step, tick_label
 from cofill.charts.graphs import Mark, Series, bars, curves, histogram
-from cofill.charts.markup import Markup, element
+from cofill.charts.markup import Amount, Markup, element
 from cofill.models.results import EpochRecord
 from cofill.progress import duration
 from cofill.report.page_parts import code, figure, figures, paragraph, section, table, unfolded
@@ -156,7 +156,7 @@ def _training_parts(history: Sequence[EpochRecord]) -> list[Markup]:
             len(records),
             records[-1].loss,
             min((r.validation_rmse for r in records if r.validation_rmse is not None), default=None),
-            duration(sum(record.seconds for record in records)),
+            Amount(duration(sum(record.seconds for record in records))),
         )
         for name, records in phases.items()
     ]

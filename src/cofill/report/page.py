@@ -106,12 +106,12 @@ def _cards(subject: Subject) -> list[Markup]:
     """The figures that count, beside what needs no model; of a model that was not measured, how much it knows."""
     model, found = subject.model, []
     if subject.test is not None and subject.rated:
-        value, means = f"{subject.evaluation.rmse:.4f}", f"means alone {subject.means_evaluation.rmse:.4f}"
+        value, biases = f"{subject.evaluation.rmse:.4f}", f"biases {subject.biases_evaluation.rmse:.4f}"
         if not subject.trained_on:
-            found.append(card("test RMSE", value, means))
+            found.append(card("test RMSE", value, biases))
         else:
             part = "" if subject.trained_on == len(subject.tested) else "partly "
-            found.append(card(f"RMSE, {part}on training ratings", value, means, warning=True))
+            found.append(card(f"RMSE, {part}on training ratings", value, biases, warning=True))
     elif (validation := model.measures.get("validation_rmse")) is not None:
         found.append(card("validation RMSE", f"{validation:.4f}", "which chose the number of epochs"))
     lists = None if subject.test is None else subject.ranking

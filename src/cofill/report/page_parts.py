@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from cofill.charts.design import LIGHT, SERIES_TOKENS, TOKENS
 from cofill.charts.graphs import STYLE
-from cofill.charts.markup import Markup, element, shown
+from cofill.charts.markup import Amount, Markup, element, shown
 
 _SHORT = 14  # characters of a cell that is not worth breaking
 
@@ -81,7 +81,7 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
     `own` is the row of the model itself, beside what it is compared with.
     """
-    numeric = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))]
+    numeric = [all(isinstance(row[at], int | float | Amount | None) for row in rows) for at in range(len(columns))]
     classes = ["number" if right else None for right in numeric]
     head = [
         element("th", name, scope="col", class_=" ".join(filter(None, (kind, "short" if len(name) <= _SHORT else ""))))

@@ -20,7 +20,7 @@ from pydantic import Field, FiniteFloat, StrictStr
 
 from cofill.arrays import Doubles, Floats, Longs
 from cofill.data.cells import DECIMAL_COMMA, THOUSANDS, is_number
-from cofill.data.columns import USUAL_NAMES, normalised
+from cofill.data.columns import USUAL_NAMES, YEAR_AT_END, normalised
 from cofill.data.features.columns import (
     MISSING,
     Cells,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 # Numbers
 
 NAMES_AN_ID = re.compile(r"(^|[a-z_\-. ])(id|Id|ID|IDs|ids)$")
+# Digits that measure nothing: 00501, 98107-2117.
+CODE = re.compile(r"0\d+|\d+(-\d+)+")
 # The share of numbers from which on other cells are slips, and not categories.
 MOST = 0.9
 
@@ -118,6 +120,8 @@ class Number(Standardised):
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
+        if any(isinstance(value, str) and CODE.fullmatch(value) for value in column.distinct):
+            return None
         if column.once(all_numbers):
             return None if are_foreign_ids(name, column) else cls.learn
         return partial(cls.learn, slips=True) if are_mostly_numbers(name, column) else None
@@ -536,7 +540,6 @@ class Text(TermKind):
 
 YEARS = (1000, 2999)
 USUAL_YEARS = (1900, 2100)
-YEAR_AT_END = re.compile(r"\(([12]\d{3})\)\s*$")
 SPEAKS_OF_TIME = re.compile(r"year|date|released?|born|birth", re.IGNORECASE)
 # The share of titles with a year from which on a column that is said to be dates holds titles.
 HALF = 0.5

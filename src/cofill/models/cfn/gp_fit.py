@@ -12,10 +12,11 @@ before it is trained again on all ratings; `after_refit` tells what becomes of i
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
@@ -558,22 +559,22 @@ class DecoderFit:
         flags = np.zeros(self.rows.rows, np.uint8)
         flags[validation.entry_rows[asked]] = 1
         needed = np.flatnonzero(exchange.max_(flags))
-        views = [
-            *self._views(lengths, needed, lesson.seed),
-            lesson.rows.take(needed),
-        ]
-        parts: Any = zip(*views, strict=True)
-        encoded = EncodedRows(*map(np.concatenate, parts))
+        count, views = len(needed), 1 + len(lengths)
+        encoded = EncodedRows(*(np.empty((views * count, *part.shape[1:]), part.dtype) for part in lesson.rows))
+        for at, view in enumerate(chain(self._views(lengths, needed, lesson.seed), [lesson.rows.take(needed)])):
+            of_all: npt.NDArray[Any]
+            for of_all, part in zip(encoded, view, strict=True):
+                of_all[at * count : (at + 1) * count] = part
         rows = np.searchsorted(needed, validation.entry_rows[asked])
-        rows = (rows + len(needed) * np.arange(len(views))[:, None]).ravel()
-        asked = np.tile(asked, len(views))
+        rows = (rows + count * np.arange(views)[:, None]).ravel()
+        asked = np.tile(asked, views)
         targets = scaling.down_values(validation.ratings[asked], encoded.means[rows])
         thin = replace(
             lesson,
             held_out=HeldOut(rows, validation.entry_columns[asked], targets, lesson.held_out.interactions[asked]),
             rows=encoded,
-            row_keys=np.tile(lesson.row_keys[needed], len(views)),
-            views=len(views),
+            row_keys=np.tile(lesson.row_keys[needed], views),
+            views=views,
         )
         begin = learned.amplitudes
         found = thin.learn(replace(begin, features=begin.half) if features.width else begin, names)

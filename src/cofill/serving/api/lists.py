@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field, StrictBool, model_validator
 
 from cofill.client.messages import Predicted, Recommended, RecommendedBatch, Why
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.lists.rules import By, Rules
-from cofill.models.results import Contribution, Explanation
+from cofill.models.results import Contribution, Explanation, Recommendation
+from cofill.serving.api.guard import ALLOW, Right
 from cofill.serving.api.problems import about_part
 from cofill.serving.api.requests import (
     MOST_RATINGS,
+    OFFSET,
     Count,
     CountText,
     Description,
@@ -23,17 +25,21 @@ from cofill.serving.api.requests import (
     ItemOrUserId,
     Message,
     ModelName,
+    Offset,
+    OffsetText,
     PairQuery,
     answer,
     check_distinct,
     in_database,
+    page_of,
     rounded,
     significant,
 )
 from cofill.serving.api.rules import RuleMessage, RuleQuery, unknown_ids
-from cofill.serving.live.events import EventLog
+from cofill.serving.live.events import Event, EventLog
 from cofill.serving.live.model import LiveModel
 from cofill.serving.live.served import ServedModel
+from cofill.serving.settings import SHOWN
 
 _MOST_REASONS = 10  # beside each item of a list; /v1/why has them all
 _MOST_REQUESTS = 100
@@ -49,6 +55,7 @@ _KNOWN = "whether items that the user has rated are left out"
 _WHY = "whether each item is explained"
 _MODEL = "of several models, the one to ask; by default the one that the person gets"
 _SHOWN = "leave out what the user was shown, as far as events said so (`shown`)"
+_MARK = "store that the user was shown these items, as events of the kind `shown` do; it needs a key that may write"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -58,8 +65,10 @@ _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 class RecommendationQuery(RuleQuery):
     user: IdText = Field(description=_USER)
     n: CountText = Field(default=10, description=_N)
+    offset: OffsetText | None = Field(default=None, description=OFFSET)
     exclude_known: bool = Field(default=True, description=_KNOWN)
     exclude_shown: bool = Field(default=False, description=_SHOWN)
+    mark_shown: bool = Field(default=False, description=_MARK)
     why: bool = Field(default=False, description=_WHY)
     model: ModelName | None = Field(default=None, description=_MODEL)
 
@@ -98,14 +107,17 @@ class Somebody(Message):
 
 class RecommendationRequest(Somebody, RuleMessage):
     n: Count = Field(default=10, description=_N)
+    offset: Offset | None = Field(default=None, description=OFFSET)
     exclude_known: StrictBool = Field(default=True, description=_KNOWN)
     exclude_shown: StrictBool = Field(default=False, description=_SHOWN)
+    mark_shown: StrictBool = Field(default=False, description=_MARK)
     why: StrictBool = Field(default=False, description=_WHY)
 
     @model_validator(mode="after")
     def _shown_to_somebody(self) -> "RecommendationRequest":
-        if self.exclude_shown and self.user is None:
-            raise ValueError("exclude_shown leaves out what a user was shown; give a user, or leave it out")
+        for name in ("exclude_shown", "mark_shown"):
+            if getattr(self, name) and self.user is None:
+                raise ValueError(f"{name} is about what a user was shown; give a user, or leave it out")
         return self
 
 
@@ -155,23 +167,28 @@ class PredictionRequest(Message):
 
 
 def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
-    async def recommended(
-        request: RecommendationQuery | RecommendationRequest,
-    ) -> dict[str, Any]:
-        shown = await in_database(log.shown_to, str(request.user)) if request.exclude_shown else []
-        return await live.ask_for(request.user, partial(_recommended, request, shown), request.model)
+    async def recommended(asked: RecommendationQuery | RecommendationRequest, http: Request) -> dict[str, Any]:
+        if asked.mark_shown:
+            http.scope[ALLOW](Right.WRITES)
+        shown = await in_database(log.shown_to, str(asked.user)) if asked.exclude_shown else []
+        found = await live.ask_for(asked.user, partial(_recommended, asked, shown), asked.model)
+        if asked.mark_shown and found["items"]:
+            user, version = str(asked.user), found["model_version"]
+            seen = [Event(user, str(one["id"]), SHOWN, 0.0, model_version=version) for one in found["items"]]
+            await in_database(log.put, seen)
+        return found
 
     @api.get(
         "/v1/recommendations", response_model=Recommended, summary="Recommend items to a user", tags=["recommending"]
     )
-    async def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+    async def recommend_for_user(query: Annotated[RecommendationQuery, Query()], http: Request) -> Response:
         """Best first, within the rules. An unknown user gets the list of a user without ratings, with `known` false."""
-        return answer(await recommended(query))
+        return answer(await recommended(query, http))
 
     @api.post("/v1/recommendations", response_model=Recommended, summary="Recommend items", tags=["recommending"])
-    async def recommend_for_described_user(request: RecommendationRequest) -> Response:
+    async def recommend_for_described_user(request: RecommendationRequest, http: Request) -> Response:
         """The same with a body: for a user by id, or described by ratings, features or both."""
-        return answer(await recommended(request))
+        return answer(await recommended(request, http))
 
     @api.post(
         "/v1/recommendations/batch",
@@ -179,12 +196,12 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         summary="Recommend items to many users",
         tags=["recommending"],
     )
-    async def recommend_for_many(batch: BatchRequest) -> Response:
+    async def recommend_for_many(batch: BatchRequest, http: Request) -> Response:
         """Each request has rules of its own. Others have their turn between two lists."""
         answers: list[dict[str, Any]] = []
         for at, request in enumerate(batch.requests):
             try:
-                answers.append(await recommended(request))
+                answers.append(await recommended(request, http))
             except CofillError as error:
                 raise about_part(f"requests.{at}", error) from error
         return answer({"answers": answers})
@@ -249,8 +266,23 @@ def _recommended(
     else:
         who, rules, features = request.who, request.rules(), _features(served, request)
     rules = served.within_catalogue(rules, shown)
-    found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
-    entries = [
+    many, page = page_of(request.n, request.offset)
+    ranked = model.recommend(who, many, by=by, features=features, exclude_known=request.exclude_known, **rules)
+    found = ranked[page]
+    entries = list_entries(served, found)
+    if request.why and found:
+        reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
+        for entry, why in zip(entries, reasons, strict=True):
+            entry["why"] = explained(why, _MOST_REASONS)
+    known = None if request.user is None else served.in_model(request.user)
+    users = () if request.user is None else (request.user,)
+    unknown = unknown_ids(served, users, [*(request.among or ()), *(request.exclude or ())])
+    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
+
+
+def list_entries(served: ServedModel, found: Sequence[Recommendation]) -> list[dict[str, Any]]:
+    """What is listed, ready for JSON."""
+    return [
         served.item_entry(
             one.item,
             score=significant(one.score),
@@ -260,14 +292,6 @@ def _recommended(
         )
         for one in found
     ]
-    if request.why and found:
-        reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
-        for entry, why in zip(entries, reasons, strict=True):
-            entry["why"] = explained(why, _MOST_REASONS)
-    known = None if request.user is None else served.in_model(request.user)
-    users = () if request.user is None else (request.user,)
-    unknown = unknown_ids(served, users, [*(request.among or ()), *(request.exclude or ())])
-    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
 
 
 def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:

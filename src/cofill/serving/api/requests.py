@@ -33,6 +33,7 @@ from cofill.serving.api.problems import ECHOED, ProblemError, ProblemType, inval
 LONGEST_ID = 256
 LONGEST_TITLE = 500
 MOST_ITEMS = 100
+_GREATEST_OFFSET = 200
 MOST_RATINGS = 1_000
 MOST_COLUMNS = 200
 _LONGEST_VALUE = 10_000
@@ -143,6 +144,9 @@ Description = Annotated[dict[Column, _Value], Field(max_length=MOST_COLUMNS)]
 IdText = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]
 Words = Annotated[str, Field(max_length=_LONGEST_QUERY), AfterValidator(checked_text)]
 CountText = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
+Offset = Annotated[int, Field(strict=True, ge=0, le=_GREATEST_OFFSET)]
+OffsetText = Annotated[int, Field(ge=0, le=_GREATEST_OFFSET)]
+OFFSET = "how many items of the list to leave out from its beginning, to go through it in pages: 0 for the first"
 
 
 class Message(BaseModel):
@@ -185,6 +189,14 @@ class IdQuery(QueryModel):
 class PairQuery(QueryModel):
     user: IdText = Field(description="the id of a user")
     item: IdText = Field(description="the id of an item")
+
+
+def page_of(n: int, offset: int | None) -> tuple[int, slice]:
+    """How long a list to make, and which part of it to answer.
+
+    All pages are parts of one list: rules such as shares of new items may change a list if it is made longer.
+    """
+    return (n, slice(n)) if offset is None else (_GREATEST_OFFSET + MOST_ITEMS, slice(offset, offset + n))
 
 
 # Reading

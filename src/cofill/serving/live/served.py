@@ -1,12 +1,13 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
 import logging
+import time
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from functools import cached_property
 from itertools import islice
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -32,20 +33,36 @@ class Availability:
         self._items = items
         self.hidden: set[Id] = set()
         self.deleted: set[Id] = set()
+        self.until: dict[Id, float] = {}
+        """When the items that are shown for a while are hidden."""
+        self._next = inf
         self._flags: Bools | None = None
 
-    def tell(self, item: Id, *, available: bool, deleted: bool) -> None:
+    def tell(self, item: Id, *, available: bool, until: float | None, deleted: bool) -> None:
         """What is so of an item from now on; it may not be known yet."""
         for holds, some in ((not available, self.hidden), (deleted, self.deleted)):
             (some.add if holds else some.discard)(item)
+        self.until.pop(item, None)
+        if until is not None:
+            self.until[item] = until
+            self._next = min(self._next, until)
         self._flags = None
+
+    def _hide_expired(self) -> None:
+        now = time.time()
+        if now >= self._next:
+            self.hidden.update(item for item, until in self.until.items() if until <= now)
+            self._next = min((until for until in self.until.values() if until > now), default=inf)
+            self._flags = None
 
     def shown(self, item: Id) -> bool:
         """Whether an item may be in lists."""
+        self._hide_expired()
         return item not in self.hidden and item not in self.deleted
 
     def withheld(self) -> Bools | None:
         """(items,): which items may not be in lists; None if all may."""
+        self._hide_expired()
         if not self.hidden and not self.deleted:
             return None
         if self._flags is None or len(self._flags) != len(self._items):
@@ -121,6 +138,8 @@ class ServedModel:
         self.users = UserSearch(model.users)
         self.live_users: set[str] = set()
         self.availability = Availability(model.items)
+        self.added: dict[Id, float] = {}
+        """Since when items that were described while a model was served are in the catalogue."""
         self._hashed_users = Hashed()
         self.forgotten: set[Id] = set()
         """Users that are no longer known, although their ids are."""
@@ -311,7 +330,10 @@ class ServedModel:
     def _take_items(self, told: list[LiveItem]) -> None:
         own = self.model.items.own
         for one in told:
-            self.availability.tell(own(one.item), available=one.available, deleted=one.deleted)
+            self.availability.tell(
+                own(one.item), available=one.available, until=one.available_until, deleted=one.deleted
+            )
+            self.added[own(one.item)] = one.added
             if "item" in self._ordered:
                 (self._ordered["item"].remove if one.deleted else self._ordered["item"].add)(own(one.item))
         there = [one for one in told if not one.deleted]

@@ -94,6 +94,9 @@ class LiveItem(NamedTuple):
     title: str | None
     features: dict[str, Any] | None
     available: bool = True
+    available_until: float | None = None
+    added: float = 0.0
+    """Since when it is in the catalogue."""
     deleted: bool = False
 
 
@@ -118,6 +121,10 @@ class ItemToKeep(NamedTuple):
     title: str | None = None
     features: Mapping[str, Any] | None = None
     available: bool | None = None
+    available_until: float | None = None
+    """An item that is shown again without this has no end."""
+    added: float | None = None
+    """Since when it is in the catalogue; of a new item, that is now."""
 
 
 class Changes(NamedTuple):
@@ -248,9 +255,9 @@ class Store:
                 )
             ],
             [
-                LiveItem(item, title, _described(features), bool(available), bool(deleted))
-                for item, title, features, available, deleted in self.read(
-                    select(_items.c.item, _items.c.title, _items.c.features, _items.c.available, _items.c.deleted)
+                LiveItem(item, title, _described(features), bool(available), until, added, bool(deleted))
+                for item, title, features, available, until, added, deleted in self.read(
+                    select(*(_items.c[name] for name in LiveItem._fields))
                     .where(_items.c.change > change)
                     .order_by(_items.c.change)
                 )
@@ -321,27 +328,31 @@ class Store:
 
     def put_items(self, items: Iterable[ItemToKeep]) -> None:
         """Write all items or none. One that was deleted is there again, with what is said about it now alone."""
-        told = list(items)
+        told, now = list(items), time.time()
         with self.writing() as (connection, change):
-            some = select(_items.c.item).where(_items.c.deleted == 1, _items.c.item.in_([one.item for one in told]))
-            deleted = {item for (item,) in connection.execute(some)}
+            some = select(_items.c.item, _items.c.deleted).where(_items.c.item.in_([one.item for one in told]))
+            deleted = {item: bool(gone) for item, gone in connection.execute(some)}
             rows = []
             for one in told:
                 title, features = one.title, one.features
-                if one.item in deleted:  # what was known before, in training too, is not to come back with it
+                if deleted.get(one.item):  # what was known before, in training too, is not to come back with it
                     title, features = title or "", features or {}
                 row: dict[str, Any] = {"item": one.item, "change": change, "deleted": 0}
                 row |= {} if title is None else {"title": title}
                 row |= {} if features is None else {"features": json.dumps(features, allow_nan=False)}
                 row |= {} if one.available is None else {"available": int(one.available)}
+                if one.available or one.available_until is not None:
+                    row["available_until"] = one.available_until
+                if one.added is not None or deleted.get(one.item, True):
+                    row["added"] = now if one.added is None else one.added
                 rows.append(row)
             self.upsert(connection, _items, rows)
 
     def delete_item(self, item: str) -> None:
         """Remove what was said about an item, and keep that it is deleted."""
         with self.writing() as (connection, change):
-            row = {"item": item, "title": None, "features": None, "available": 1, "deleted": 1, "change": change}
-            self.upsert(connection, _items, [row])
+            nothing = {"title": None, "features": None, "available": 1, "available_until": None}
+            self.upsert(connection, _items, [{"item": item, **nothing, "deleted": 1, "change": change}])
 
     def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Write all users or none; features of None leave the earlier ones unchanged."""
