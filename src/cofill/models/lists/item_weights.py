@@ -550,7 +550,7 @@ def _add_gram(rows: SparseRows, gram: npt.NDArray[Any], threads: int) -> None:
     from scipy.sparse import csr_array
 
     # As small as they may be: beside the matrix, numbers for each rating are the most memory of a training.
-    places = np.arange(rows.nnz, dtype=np.int32 if rows.nnz < 2**31 else np.int64)
+    places: Any = np.arange(rows.nnz, dtype=np.int32 if rows.nnz < 2**31 else np.int64)
     entries = csr_array((places, rows.indices, rows.indptr), shape=(rows.rows, rows.columns)).tocsc()
     del places
 
