@@ -35,12 +35,18 @@ class Rules(SimilarRules, total=False):
     new_items: float
 
 
+Times = Mapping[Any, float | datetime]
+"""When each item was rated."""
+
+
 class ListRequest(Rules, total=False):
     """One list of a batch: a user by id, or described by ratings {item: rating}, features, or both."""
 
     user: Id
     ratings: Mapping[Any, float]
     features: Mapping[str, Any]
+    times: Times
+    at: float | datetime
     n: int
     exclude_known: bool
     exclude_shown: bool
@@ -88,6 +94,8 @@ def recommend(
     *,
     ratings: Mapping[Any, float] | None = None,
     features: Mapping[str, Any] | None = None,
+    times: Times | None = None,
+    at: float | datetime | None = None,
     n: int = 10,
     offset: int | None = None,
     exclude_known: bool = True,
@@ -99,10 +107,11 @@ def recommend(
 ) -> Call[messages.Recommended]:
     """What a user would like: by id, or described by ratings {item: rating}, features, or both.
 
+    Ratings are in their order, or at `times` {item: time}; `at` is the time of the request, if not now.
     A list of which it is stored that it was shown (`mark_shown`) is not asked for again by itself.
     """
     body = {
-        **_somebody(user, ratings, features, model),
+        **_somebody(user, ratings, features, model, times, at),
         "n": n,
         "offset": offset,
         "exclude_known": exclude_known,
@@ -146,7 +155,12 @@ def newest(
 
 def recommend_many(requests: Iterable[ListRequest]) -> Call[messages.RecommendedBatch]:
     """Up to 100 lists at once, each with rules of its own."""
-    lists = [{**request, **_given(request.get("ratings"))} for request in requests]
+    lists: list[dict[str, Any]] = [
+        {**request, **_given(request.get("ratings"), request.get("times")), **_at(request.get("at"))}
+        for request in requests
+    ]
+    for one in lists:
+        one.pop("times", None)
     return Call(
         "POST", "/v1/recommendations/batch", reading(messages.RecommendedBatch), body=_json({"requests": lists})
     )
@@ -166,11 +180,13 @@ def explain(
     *,
     ratings: Mapping[Any, float] | None = None,
     features: Mapping[str, Any] | None = None,
+    times: Times | None = None,
+    at: float | datetime | None = None,
     by: By = "list",
     model: str | None = None,
 ) -> Call[messages.Why]:
-    """What pushes an item up or down for a user, by id or described."""
-    body = {**_somebody(user, ratings, features, model), "item": item, "by": by}
+    """What pushes an item up or down for a user, by id or described as for a list."""
+    body = {**_somebody(user, ratings, features, model, times, at), "item": item, "by": by}
     return Call("POST", "/v1/why", reading(messages.Why), body=_json(body))
 
 
@@ -340,15 +356,25 @@ def metrics() -> Call[str]:
 
 
 def _somebody(
-    user: Id | None, ratings: Mapping[Any, float] | None, features: Mapping[str, Any] | None, model: str | None
+    user: Id | None,
+    ratings: Mapping[Any, float] | None,
+    features: Mapping[str, Any] | None,
+    model: str | None,
+    times: Times | None,
+    at: float | datetime | None,
 ) -> dict[str, Any]:
-    return {"user": user, "features": features, "model": model, **_given(ratings)}
+    return {"user": user, "features": features, "model": model, **_given(ratings, times), **_at(at)}
 
 
-def _given(ratings: Mapping[Any, float] | None) -> dict[str, Any]:
+def _given(ratings: Mapping[Any, float] | None, times: Times | None) -> dict[str, Any]:
     if ratings is None:
         return {}
-    return {"ratings": [{"item": item, "rating": rating} for item, rating in ratings.items()]}
+    when = {item: {"time": _moment(time)} for item, time in (times or {}).items()}
+    return {"ratings": [{"item": item, "rating": rating, **when.get(item, {})} for item, rating in ratings.items()]}
+
+
+def _at(at: float | datetime | None) -> dict[str, Any]:
+    return {} if at is None else {"at": _moment(at)}
 
 
 def _moment(time: object) -> object:

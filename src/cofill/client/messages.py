@@ -73,6 +73,11 @@ class Why(Reply):
     base: float = Field(description="the value for a user without ratings")
     contributions: list[Push] = Field(description="what pushes it up or down, the strongest first")
     remainder: float = Field(description="what no single rating or feature is answerable for")
+    groups: dict[str, float] | None = Field(
+        default=None,
+        description="of a list that follows order and time: what comes from the trend, the history and the order of "
+        "what was done last; they add up to `unclipped`",
+    )
     low: float | None = Field(default=None, description=LOW)
     high: float | None = Field(default=None, description=HIGH)
     model: str | None = Field(default=None, description=ANSWERED)

@@ -939,6 +939,11 @@ class Recommender(ABC):
         users, items = self._pair_indices(pairs)
         seen = (users >= 0) & (items >= 0)
         self.predictor.remove(users[seen], items[seen])
+        feedback = self.scorer.feedback
+        if feedback.sequences is not None:
+            for user, item in zip(users[seen].tolist(), items[seen].tolist(), strict=True):
+                if item not in feedback.items_of(user):
+                    feedback.sequences.remove(user, item)
         self._tell_scorer(users[seen], items[seen])
         return self
 

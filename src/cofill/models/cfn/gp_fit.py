@@ -13,10 +13,9 @@ before it is trained again on all ratings; `after_refit` tells what becomes of i
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
@@ -562,9 +561,8 @@ class DecoderFit:
         count, views = len(needed), 1 + len(lengths)
         encoded = EncodedRows(*(np.empty((views * count, *part.shape[1:]), part.dtype) for part in lesson.rows))
         for at, view in enumerate(chain(self._views(lengths, needed, lesson.seed), [lesson.rows.take(needed)])):
-            of_all: npt.NDArray[Any]
-            for of_all, part in zip(encoded, view, strict=True):
-                of_all[at * count : (at + 1) * count] = part
+            own = slice(at * count, (at + 1) * count)
+            encoded.codes[own], encoded.means[own], encoded.counts[own], encoded.described[own] = view
         rows = np.searchsorted(needed, validation.entry_rows[asked])
         rows = (rows + count * np.arange(views)[:, None]).ravel()
         asked = np.tile(asked, views)

@@ -1,5 +1,6 @@
 """Lists, what speaks for what is in them, and predicted ratings with the intervals around them."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -8,7 +9,6 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field, StrictBool, model_validator
 
 from cofill.client.messages import Predicted, Recommended, RecommendedBatch, Why
-from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.lists.rules import By, Rules
 from cofill.models.results import Contribution, Explanation, Recommendation
@@ -20,11 +20,13 @@ from cofill.serving.api.requests import (
     Count,
     CountText,
     Description,
-    Given,
+    GivenAt,
     IdText,
     ItemOrUserId,
     Message,
     ModelName,
+    Moment,
+    MomentText,
     Offset,
     OffsetText,
     PairQuery,
@@ -55,6 +57,7 @@ _KNOWN = "whether items that the user has rated are left out"
 _WHY = "whether each item is explained"
 _MODEL = "of several models, the one to ask; by default the one that the person gets"
 _SHOWN = "leave out what the user was shown, as far as events said so (`shown`)"
+_AT = "the time of the request, for lists that follow order and time; otherwise now"
 _MARK = "store that the user was shown these items, as events of the kind `shown` do; it needs a key that may write"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
@@ -70,11 +73,21 @@ class RecommendationQuery(RuleQuery):
     exclude_shown: bool = Field(default=False, description=_SHOWN)
     mark_shown: bool = Field(default=False, description=_MARK)
     why: bool = Field(default=False, description=_WHY)
+    at: MomentText | None = Field(default=None, description=_AT)
     model: ModelName | None = Field(default=None, description=_MODEL)
+
+    @property
+    def who(self) -> str:
+        return self.user
+
+    @property
+    def times(self) -> None:
+        return None
 
 
 class WhyQuery(PairQuery):
     by: By = Field(default="list", description=_EXPLAINED)
+    at: MomentText | None = Field(default=None, description=_AT)
     model: ModelName | None = Field(default=None, description=_MODEL)
 
 
@@ -82,12 +95,15 @@ class Somebody(Message):
     """A user by id, or described in the request by ratings, features, or both."""
 
     user: ItemOrUserId | None = Field(default=None, description=_USER)
-    ratings: list[Given] | None = Field(
-        default=None, max_length=MOST_RATINGS, description="the ratings of a user without an id"
+    ratings: list[GivenAt] | None = Field(
+        default=None,
+        max_length=MOST_RATINGS,
+        description="the ratings of a user without an id, in their order, just now, or all with their times",
     )
     features: Description | None = Field(
         default=None, description="the features of a user, by column; columns that are left out are unknown"
     )
+    at: Moment | None = Field(default=None, description=_AT)
     model: ModelName | None = Field(default=None, description=_MODEL)
 
     @model_validator(mode="after")
@@ -97,12 +113,19 @@ class Somebody(Message):
                 "a user by id is not described in the request too; leave out user, or ratings and features"
             )
         check_distinct(self.ratings or ())
+        if len({given.time is None for given in self.ratings or ()}) > 1:
+            raise ValueError("some ratings have a time and others have none; give all of them one, or none")
         return self
 
     @property
     def who(self) -> int | str | dict[int | str, float]:
         """The user as `Recommender.recommend` takes it."""
         return self.user if self.user is not None else {given.item: given.rating for given in self.ratings or ()}
+
+    @property
+    def times(self) -> dict[int | str, float] | None:
+        """The times of the ratings, if they have any."""
+        return {given.item: given.time for given in self.ratings or () if given.time is not None} or None
 
 
 class RecommendationRequest(Somebody, RuleMessage):
@@ -213,7 +236,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         def why(served: ServedModel) -> dict[str, Any]:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id, or POST the ratings instead")
-            return _why(served, query.user, query.item, query.by, None)
+            return _why(served, query, query.user)
 
         return answer(await live.ask_for(query.user, why, query.model))
 
@@ -222,7 +245,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         """The same with a body: for a user by id, or described by ratings, features or both."""
 
         def why(served: ServedModel) -> dict[str, Any]:
-            return _why(served, request.who, request.item, request.by, _features(served, request))
+            return _why(served, request, request.who, features=_features(served, request), times=request.times)
 
         return answer(await live.ask_for(request.user, why, request.model))
 
@@ -261,17 +284,18 @@ def _recommended(
     model, by = served.model, request.by
     rules: Rules
     if isinstance(request, RecommendationQuery):
-        who: Any = request.user
         rules, features = request.rules(model.item_attributes), None
     else:
-        who, rules, features = request.who, request.rules(), _features(served, request)
+        rules, features = request.rules(), _features(served, request)
+    who: Any = request.who
     rules = served.within_catalogue(rules, shown)
     many, page = page_of(request.n, request.offset)
-    ranked = model.recommend(who, many, by=by, features=features, exclude_known=request.exclude_known, **rules)
+    given: Any = {"by": by, "features": features, "times": request.times, "at": _at(request)}
+    ranked = model.recommend(who, many, exclude_known=request.exclude_known, **given, **rules)
     found = ranked[page]
     entries = list_entries(served, found)
     if request.why and found:
-        reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
+        reasons = model.explain_many(who, [one.item for one in found], **given)
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
     known = None if request.user is None else served.in_model(request.user)
@@ -299,8 +323,13 @@ def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
     return None if request.features is None else served.full_description("user", request.features)
 
 
-def _why(served: ServedModel, who: Any, item: Id, by: By, features: dict[str, Any] | None) -> dict[str, Any]:
-    why = served.model.explain(who, served.known_item(item), by=by, features=features)
+def _at(request: RecommendationQuery | Somebody | WhyQuery) -> float:
+    return time.time() if request.at is None else request.at
+
+
+def _why(served: ServedModel, request: WhyQuery | WhyRequest, who: Any, **about: Any) -> dict[str, Any]:
+    item = served.known_item(request.item)
+    why = served.model.explain(who, item, by=request.by, at=_at(request), **about)
     return explained(why) | {"model": served.name, "model_version": served.card.version}
 
 
@@ -318,7 +347,17 @@ def explained(why: Explanation, most: int | None = None) -> dict[str, Any]:
         "base": shortened(why.base),
         "contributions": [{"amount": shortened(one.amount)} | _speaker(one) for one in shown],
         "remainder": shortened(why.remainder + rest),
-    } | ({} if why.low is None or why.high is None else {"low": rounded(why.low), "high": rounded(why.high)})
+    } | _beside(why)
+
+
+def _beside(why: Explanation) -> dict[str, Any]:
+    """What not every explanation has."""
+    found: dict[str, Any] = {}
+    if why.groups is not None:
+        found["groups"] = {name: significant(amount) for name, amount in why.groups.items()}
+    if why.low is not None and why.high is not None:
+        found |= {"low": rounded(why.low), "high": rounded(why.high)}
+    return found
 
 
 def _speaker(one: Contribution) -> dict[str, Any]:

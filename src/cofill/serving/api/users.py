@@ -98,7 +98,7 @@ class EventMessage(Message):
     user: ItemOrUserId = Field(description="the id of a user")
     item: ItemOrUserId = Field(description="the id of an item")
     kind: _Kind = Field(description="such as view, click, play or buy; shown is an impression")
-    time: Moment | None = Field(default=None, description="when it happened; otherwise now")
+    time: Moment | None = Field(default=None, description="when it happened; otherwise, and at the latest, now")
     weight: _Weight | None = Field(default=None, description="how much it counts; otherwise as its kind does")
     model_version: Version | None = Field(default=None, description="of the answer that the item was shown in")
 

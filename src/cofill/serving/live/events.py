@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_, union, update
 
-from cofill.serving.live.store import OWN, Store
+from cofill.serving.live.store import OWN, Clock, Store
 from cofill.serving.live.tables import ADDED_UP, FORGOTTEN
 from cofill.serving.live.tables import click_through as _click_through
 from cofill.serving.live.tables import counter as _counter
@@ -51,7 +51,7 @@ class Event(NamedTuple):
     weight: float
     """0 for what was shown."""
     time: float | None = None
-    """When, in seconds; None: now."""
+    """When, in seconds; None, and what has not come yet: now."""
     id: str | None = None
     """The caller's own; without one it is counted whenever it is sent."""
     model_version: str | None = None
@@ -96,7 +96,7 @@ class EventLog:
 
     def put(self, events: Sequence[Event]) -> int:
         """Write all events or none, each id once; how many were new. They are committed when this returns."""
-        now = time.time()
+        clock = Clock()
         sent = {self._id(event.id): event for event in reversed(events)}  # of the same id the first one counts
         with self._store.writing() as (connection, change):
             known = select(_events.c.id).where(_events.c.id.in_(list(sent)))
@@ -104,7 +104,7 @@ class EventLog:
                 del sent[id]
             forgotten = self._forgotten(connection, {event.user for event in sent.values()})
             new = [
-                _row(event, now) | {"id": id, "change": change}
+                _row(event, clock) | {"id": id, "change": change}
                 for id, event in reversed(sent.items())
                 if event.time is None or event.time > forgotten.get(event.user, -math.inf)
             ]
@@ -273,14 +273,14 @@ class EventLog:
             return True
 
 
-def _row(event: Event, now: float) -> dict[str, Any]:
+def _row(event: Event, clock: Clock) -> dict[str, Any]:
     return {
         "user": event.user,
         "item": event.item,
         "kind": event.kind,
         "weight": event.weight,
-        "time": now if event.time is None else event.time,
-        "received": now,
+        "time": clock.of(event.user, event.time),
+        "received": clock.now,
         "model_version": event.model_version,
     }
 

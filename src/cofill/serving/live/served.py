@@ -346,9 +346,9 @@ class ServedModel:
     def _interact(self, interactions: list[LiveInteraction]) -> None:
         if not interactions:
             return
-        given = [(self._meet(one.user), self.model.items.own(one.item), one.weight) for one in interactions]
-        self._note_new_items(item for _, item, _ in given)
-        scale = Scale(0.0, max(weight for _, _, weight in given))
+        given = [(self._meet(one.user), self.model.items.own(one.item), one.weight, one.time) for one in interactions]
+        self._note_new_items(item for _, item, *_ in given)
+        scale = Scale(0.0, max(one.weight for one in interactions))
         self.model.add_interactions(_as(Interactions, given, self.model, scale), replacing=True)
 
     def _note_new_items(self, items: Iterable[Id]) -> None:
@@ -360,7 +360,7 @@ class ServedModel:
     def _rate(self, ratings: list[LiveRating]) -> None:
         users, items = self.model.users, self.model.items
         low, high = self.model.scale
-        given: list[tuple[Id, Id, float]] = []
+        given: list[tuple[Id, Id, float, float]] = []
         taken_back: list[tuple[str, str]] = []  # as texts: pairs of Python are all integers or all texts
         for rating in ratings:
             user, item = users.own(rating.user), items.own(rating.item)
@@ -371,10 +371,10 @@ class ServedModel:
             elif rating.rating is None:
                 taken_back.append((rating.user, rating.item))
             else:
-                given.append((user, item, rating.rating))
+                given.append((user, item, rating.rating, rating.time))
         if given:
-            titled = {item for _, item, _ in given if item not in items and item in self.model.titles}
-            self._note_new_items(item for _, item, _ in given)
+            titled = {item for _, item, *_ in given if item not in items and item in self.model.titles}
+            self._note_new_items(item for _, item, *_ in given)
             self.model.add_ratings(_as(Ratings, given, self.model, self.model.scale))
             for item in titled:
                 self.items.changed(item)
@@ -465,13 +465,12 @@ def read_card(folder: Path) -> Card:
 _Told = TypeVar("_Told", bound=Ratings)
 
 
-def _as(kind: type[_Told], given: list[tuple[Id, Id, float]], model: Recommender, scale: Scale) -> _Told:
-    """Changes as ratings or interactions, converted straight into arrays, because the next request waits for it."""
+def _as(kind: type[_Told], given: list[tuple[Id, Id, float, float]], model: Recommender, scale: Scale) -> _Told:
+    """Changes (user, item, value, time) as ratings or interactions, straight into arrays: the next request waits."""
     users, items = model.users.only(()), model.items.only(())
-    user_index = users.add([user for user, _, _ in given])
-    item_index = items.add([item for _, item, _ in given])
-    values = np.array([value for _, _, value in given], np.float32)
-    return kind(users, items, user_index, item_index, values, None, scale)
+    user_ids, item_ids, values, times = zip(*given, strict=True)
+    arrays = np.array(values, np.float32), np.array(times, np.float64)
+    return kind(users, items, users.add(user_ids), items.add(item_ids), *arrays, scale)
 
 
 def _step(values: Floats, low: float) -> float | None:

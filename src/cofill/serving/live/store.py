@@ -16,6 +16,7 @@ import sqlite3
 import tempfile
 import threading
 import time
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -66,6 +67,7 @@ CHECK_DATABASE = "check database=..."
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
+_TICK = 1e-6  # seconds
 _MANY, _SECONDS_OF_A_COUNT = 100_000, 60.0  # a count of so many rows holds for so long
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL_IS_FULL = "53100"
@@ -136,6 +138,23 @@ class Changes(NamedTuple):
     interactions: list[LiveInteraction]
     forgotten: Tombstones
     """The users whose earlier data are removed first."""
+
+
+class Clock:
+    """When what is written at once happened, so that each user's things stay in their order."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+        self._at: Counts[tuple[str, float]] = Counts()
+
+    def of(self, user: str, when: float | None = None) -> float:
+        """A time until now, a little later than that of what the user did before it at the same time.
+
+        What has not happened yet, by a wrong clock, happens now: one alone would be the whole trend.
+        """
+        when = self.now if when is None else min(when, self.now)
+        self._at[user, when] += 1
+        return when + _TICK * (self._at[user, when] - 1)
 
 
 class Store:
@@ -283,9 +302,8 @@ class Store:
         if change > learned:
             touched = select(_events.c.user, _events.c.item).where(_events.c.change > change).distinct().subquery()
             sums = sums.join(touched, (touched.c.user == _events.c.user) & (touched.c.item == _events.c.item))
-        return [
-            LiveInteraction(*row) for row in self.read(sums.group_by(_events.c.user, _events.c.item).order_by(last))
-        ]
+        pair = _events.c.user, _events.c.item
+        return [LiveInteraction(*row) for row in self.read(sums.group_by(*pair).order_by(last, *pair))]
 
     def ratings_of(self, user: str) -> list[LiveRating]:
         """The live ratings of a user, newest first, including withdrawn ones."""
@@ -316,13 +334,14 @@ class Store:
     def put_ratings(self, user: str, ratings: Iterable[tuple[str, float | None] | tuple[str, float, float]]) -> None:
         """Write all ratings or none; None withdraws a rating. They are committed when this returns.
 
-        A third number says when somebody rated; otherwise that is now.
+        A third number says when somebody rated; otherwise, and at most, that is now.
         """
-        now = time.time()
+        clock = Clock()
+        told = [(item, rating, clock.of(user, *when)) for item, rating, *when in ratings]
         with self.writing() as (connection, change):
             rows = [
-                {"user": user, "item": item, "rating": rating, "time": when[0] if when else now, "change": change}
-                for item, rating, *when in sorted(ratings, key=lambda given: given[0])
+                {"user": user, "item": item, "rating": rating, "time": when, "change": change}
+                for item, rating, when in sorted(told, key=lambda given: given[0])
             ]
             self.upsert(connection, _ratings, rows)
 
