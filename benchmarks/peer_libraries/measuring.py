@@ -38,10 +38,10 @@ def ratings(part: Part, predicted: Doubles) -> Measured:
 
 def lists(part: Part, answered: Ints) -> Measured:
     """`answered` (people, 10): numbers of the problem. Relevant are liked test ratings, of cold items too."""
-    train, test, problem = part.train, part.test, part.problem
+    train, test = part.train, part.test
     check_lists(part, answered)
     wanted = relevant_ratings(train_items(part), test, np.zeros(len(test), np.bool_))
-    tally = Tally(wanted, np.bincount(train.item_index, minlength=len(train.items)), problem.users, (LENGTH,))
+    tally = Tally(wanted, np.bincount(train.item_index, minlength=len(train.items)), (LENGTH,))
     for first in range(0, len(answered), BLOCK):
         some = answered[first : first + BLOCK]
         scores = np.full((len(some), len(train.items)), -np.inf, np.float32)

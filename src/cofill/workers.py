@@ -33,7 +33,9 @@ from cofill import __version__
 from cofill.errors import ClusterError, CofillError, show_warning
 from cofill.interrupts import orderly_end
 
+_OUR_THREADS = "COFILL_THREADS"
 THREADS_OF_LIBRARIES = (
+    _OUR_THREADS,
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -47,7 +49,11 @@ _HANDED_ON = ("COFILL_", "NUMBA_CACHE_DIR")  # variables for workers on other ma
 
 
 def cores() -> int:
-    """The number of cores this process may use: fewer than the machine has in a container or under `taskset`."""
+    """The number of cores this process may use: fewer than the machine has in a container, under `taskset`, or in a
+    worker that has its number of threads.
+    """
+    if given := int(os.environ.get(_OUR_THREADS, 0)):
+        return given
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -145,7 +145,7 @@ def test_encodings_everywhere(tmp_path: Path) -> None:
     path.write_bytes("item,rating,title,user\nß,3,Führer,ü\n".encode("latin-1"))
     assert read_titles(path, encoding="latin-1") == {"ß": "Führer"}
     assert read_pairs(path, encoding="latin-1") == (["ü"], ["ß"])
-    assert read_somebody(path, encoding="latin-1") == {"ß": 3.0}
+    assert read_somebody(path, encoding="latin-1") == ({"ß": 3.0}, None)
     assert Features.read(path, encoding="latin-1", id="user").ids.ids == ["ü"]
     path.write_bytes(b"user,item,rating\n1,\x93Heat\x94,3\n")
     said = Said("line 2", "byte 0x93 … not UTF-8", "save … UTF-8", {"encoding": "cp1252"})

@@ -137,8 +137,9 @@ def test_files_of_pairs(tmp_path: Path, text: str, options: dict[str, str | int]
 def test_somebody(tmp_path: Path) -> None:
     path = tmp_path / "somebody.csv"
     path.write_text("title,rating,item\nAlien,4.5,7\nHeat,1,9\n")
-    assert read_somebody(path) == {7: 4.5, 9: 1.0}
-    assert read_somebody(pl.DataFrame({"item": ["a"], "score": [3]})) == {"a": 3.0}
+    assert read_somebody(path) == ({7: 4.5, 9: 1.0}, None)
+    timed = pl.DataFrame({"item": ["a"], "score": [3], "timestamp": [1_000_000_000]})
+    assert read_somebody(timed) == ({"a": 3.0}, {"a": 1e9})
     path.write_text("item,rating\n7,4\n9,1\n7,5\n")
     with pytest.raises(DataError, match=r"somebody\.csv: item 7 is rated more than once; keep one"):
         read_somebody(path)

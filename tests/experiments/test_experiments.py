@@ -25,8 +25,12 @@ def measured(rmse: float, clusters: tuple[float | None, ...] = ()) -> dict[str, 
 
 
 def cells(table: Table, row: str) -> dict[str, Cell]:
-    (found,) = (cells for cells in table.rows if cells[0] == row)
-    return dict(zip((column.name for column in table.columns), found, strict=True))
+    (found,) = (cells for cells in table.rows if row in cells.values())
+    return {table.columns[key].name: cell for key, cell in found.items()}
+
+
+def names(table: Table) -> list[str]:
+    return [str(next(iter(row.values()))) for row in table.rows]
 
 
 def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
@@ -51,7 +55,7 @@ def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
     # Two values: t is 12.7062, their deviation |a - b| / sqrt 2, and the overlap of 90/10 splits 1/9.
     spread = abs(gain.values[0] - gain.values[1]) / 2**0.5
     assert gain.half_width == pytest.approx(12.7062 * spread * (1 / 2 + 1 / 9) ** 0.5, rel=1e-4)
-    assert [row[0] for row in compared.rows] == ["ALS-WR"]
+    assert names(compared) == ["ALS-WR"]
     absent = [label for label in (*LINEUP, *PAPER) if label not in ("ALS-WR", "V-CFN")]
     assert result.missing_lines() == [f"{', '.join(absent)}: 2 of 2 runs not finished"]
 
@@ -91,7 +95,8 @@ def test_a_file_is_not_the_data_set_that_it_is_called_after(make_plan: MakePlan)
     assert cells(experiment("cost").show(plan).tables[0], "V-CFN")["paper's seconds"] is None
     for run in experiment("loss").runs(plan):
         plan.store.keep(run, {"result": measured(0.9), "seconds": 1.0, "threads": 1})
-    assert not [cell for row in experiment("loss").show(plan).tables[0].rows for cell in row[-2:] if cell is not None]
+    (table,) = experiment("loss").show(plan).tables
+    assert all(cell is None for row in table.rows for cell in [*row.values()][-2:])
 
 
 def test_there_are_no_seconds_where_threads_differ(make_plan: MakePlan) -> None:
@@ -113,7 +118,7 @@ def test_times_the_reference_of_the_same_session(make_plan: MakePlan) -> None:
     keep(first, "ALS-WR", 0, cost(5.0), task="cost")
     keep(second, "BPMF", 0, cost(5.0), task="cost")
     (table,) = experiment("cost").show(second).tables
-    found = {str(row[0]): cells(table, str(row[0])) for row in table.rows}
+    found = {name: cells(table, name) for name in names(table)}
     assert [found[label]["times V-CFN"] for label in ("V-CFN", "ALS-WR", "BPMF")] == [1.0, 0.5, None]
     seconds = found["BPMF"]["seconds"]
     assert isinstance(seconds, Interval)
@@ -126,7 +131,7 @@ def test_side_information_by_cluster(make_plan: MakePlan) -> None:
         keep(plan, "V-CFN", split, measured(0.8, (1.0, 0.9, None, 0.8, 0.7)))
         keep(plan, "V-CFN++", split, measured(0.79, (0.9, 0.9, None, 0.8, 0.7)))
     (table,) = experiment("side-information").show(plan).tables
-    assert [row[0] for row in table.rows] == ["0 to 20 %", "20 to 40 %", "60 to 80 %", "80 to 100 %", "all"]
+    assert names(table) == ["0 to 20 %", "20 to 40 %", "60 to 80 %", "80 to 100 %", "all"]
     rarest = cells(table, "0 to 20 %")
     assert rarest["V-CFN"] == Interval.of([1.0, 1.0])
     improvement = rarest["improvement"]

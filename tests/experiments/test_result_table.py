@@ -6,10 +6,15 @@ from cofill.experiments.plan import Column, Table
 
 TABLE = Table(
     "Some",
-    (Column("who"), Column("RMSE", 3), Column("nothing"), Column("gain", 1, " %", signed=True), Column("count")),
     [
-        ["A|B", Interval.of([1.0, 2.0, 3.0]), None, 1.25, 1234],
-        ["C", Interval.of([0.5]), None, None, None],
+        {
+            "who": "A|B",
+            Column("RMSE", 3): Interval.of([1.0, 2.0, 3.0]),
+            "nothing": None,
+            Column("gain", 1, " %", signed=True): 1.25,
+            "count": 1234,
+        },
+        {"who": "C", Column("RMSE", 3): Interval.of([0.5])},
     ],
 )
 

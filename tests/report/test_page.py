@@ -77,7 +77,7 @@ def test_the_measures_are_those_of_evaluate(subject: Subject, model: CFN, parts:
     measures = [f"{found.rmse:.4f}", f"{found.mae:.4f}", f"{found.within_interval:.4f}"]
     assert tables["On test.csv"][1:] == [
         ["this model", *measures, f"{found.ratings:,}", str(found.cold)],
-        ["means alone", f"{means.rmse:.4f}", f"{means.mae:.4f}", "-", f"{found.ratings:,}", str(found.cold)],
+        ["biases", f"{means.rmse:.4f}", f"{means.mae:.4f}", "-", f"{found.ratings:,}", str(found.cold)],
     ]
     assert f"{found.within_interval:.1%} do." in page.text
     sides = (("item", found.clusters, means.clusters), ("user", found.user_clusters, means.user_clusters))
@@ -91,7 +91,7 @@ def test_the_measures_are_those_of_evaluate(subject: Subject, model: CFN, parts:
     lists = {row[0]: row[1:4] for row in rows}
     for name, measure in (("NDCG", "ndcg"), ("recall", "recall"), ("coverage", "coverage")):
         assert lists[name] == [f"{getattr(one, measure):.4f}" for one in (ranking, ranking.popularity, ease)]
-    assert f"means alone {means.rmse:.4f}" in page.text
+    assert f"biases {means.rmse:.4f}" in page.text
     assert f"popularity {ranking.popularity.ndcg:.4f} · EASE {ease.ndcg:.4f}" in page.text
 
 

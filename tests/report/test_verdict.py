@@ -3,16 +3,18 @@
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cofill.data.datasets.world import make_world
+from cofill.data.features import Features
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.models import algorithm
 from cofill.models.cfn.model import CFN
 from cofill.report import Subject
-from cofill.report.subject import MeansAlone, fitted_ease, known_ratings, percent, squared_errors_to_means, verdict_on
+from cofill.report.subject import fitted_ease, known_ratings, percent, squared_errors_to_biases, verdict_on
 
 
 @pytest.fixture(scope="module")
@@ -36,35 +38,39 @@ def tastes() -> tuple[Ratings, Ratings]:
 def test_a_model_that_is_better_says_by_how_much(tastes: tuple[Ratings, Ratings]) -> None:
     about = subject("als-wr", tastes, rank=4)
     found = verdict_on(about)
-    ours, means = about.evaluation.rmse, about.means_evaluation.rmse
+    ours, biases = about.evaluation.rmse, about.biases_evaluation.rmse
     assert found.good is True
-    assert found.sentence.startswith(f"Predictions are {percent(1 - ours / means)} closer than the means alone (RMSE ")
+    assert found.sentence.startswith(f"Predictions are {percent(1 - ours / biases)} closer than the biases (RMSE ")
     lists = about.ranking
     assert not isinstance(lists, Exception)
     times = lists.recall / lists.popularity.recall
-    assert f"; lists find {times:.1f} times what popularity finds (recall@10 {lists.recall:.3f} " in found.sentence
+    assert f"; lists find {times:.1f} times as much as popularity and " in found.sentence
+    ease = about.ease_ranking
+    assert ease is not None
+    figures = f"(recall@10 {lists.recall:.3f}; popularity {lists.popularity.recall:.3f}, EASE {ease.recall:.3f})"
+    assert figures in found.sentence
     assert found.sentence.endswith(").")
 
 
 def test_the_means_are_no_better_than_themselves(parts: tuple[Ratings, Ratings]) -> None:
-    assert verdict_on(subject("means", parts)).sentence.startswith("Predictions are those of the means alone (RMSE ")
+    assert verdict_on(subject("means", parts)).sentence.startswith("Predictions are those of the biases (RMSE ")
 
 
 def test_a_model_that_is_worse_is_called_so(parts: tuple[Ratings, Ratings]) -> None:
     overfitted = subject("als-wr", parts, rank=40, weight_decay=1e-3, iterations=8)
     found = verdict_on(overfitted)
     assert found.good is False
-    assert "further off than the means alone" in found.sentence
+    assert "further off than the biases" in found.sentence
 
 
 def test_a_difference_that_chance_may_have_made_is_no_difference(parts: tuple[Ratings, Ratings]) -> None:
     few = parts[1].select(np.arange(0, len(parts[1]), 60))
     about = subject("cfn", parts, few, epochs=2, hidden=4, threads=1)
-    ratio = squared_errors_to_means(about)
+    ratio = squared_errors_to_biases(about)
     assert ratio is not None
     assert ratio.half_width is not None
     assert abs(ratio.ratio - 1) <= ratio.half_width
-    assert "no closer than the means alone, beyond chance" in verdict_on(about).sentence
+    assert "no closer than the biases, beyond chance" in verdict_on(about).sentence
 
 
 def test_what_cannot_be_judged_is_not_judged(parts: tuple[Ratings, Ratings]) -> None:
@@ -89,10 +95,15 @@ def test_interactions_are_judged_by_lists_alone(parts: tuple[Ratings, Ratings]) 
 def test_the_means_are_those_of_the_baseline_of_that_name(parts: tuple[Ratings, Ratings]) -> None:
     model = algorithm("means")().fit(parts[0])
     strangers = Ratings.read([(9999, 1, 3.0), (1, 9999, 3.0)])
-    for test in (parts[1], strangers):
-        about = Subject(model, "means", test=test)
-        np.testing.assert_allclose(about.means_said, about.predictions, atol=2e-3)
-    assert MeansAlone(known_ratings(model)).predictions(np.array([-1]), np.array([-1])).shape == (1,)
+    ages = Features.read(pl.DataFrame({"user": range(1, 151), "age": [user % 50 for user in range(150)]}))
+    for fitted, peer in (
+        (model, "biases (RMSE"),
+        (algorithm("means")().fit(parts[0], user_features=ages), "biases with the same features (RMSE"),
+    ):
+        for test in (parts[1], strangers):
+            about = Subject(fitted, "means", test=test)
+            np.testing.assert_allclose(about.biases_said, about.predictions, atol=2e-3)
+        assert peer in verdict_on(Subject(fitted, "means", test=parts[1])).sentence
 
 
 def test_ease_is_not_compared_with_itself(parts: tuple[Ratings, Ratings]) -> None:

@@ -269,6 +269,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "withdraw_rating": (1, 1),
     "send_events": ([{"user": 1, "item": 1, "kind": "buy"}],),
     "similar": (1,),
+    "basket": ([1],),
     "item": (1,),
     "describe_item": (1,),
     "delete_item": (1,),

@@ -23,6 +23,7 @@ from cofill.serving.live.store import (
     shown_url,
     url_of,
 )
+from cofill.serving.live.tables import FORMAT
 from cofill.serving.live.tombstones import Tombstones
 from cofill.serving.settings import live_file
 
@@ -178,9 +179,11 @@ def test_what_a_reader_holds_in_the_log_is_removed_later(store: Store, model: Pa
 def test_a_database_of_another_format_is_refused(store: Store, model: Path) -> None:
     engine = create_engine(url_of(None, model))
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE cofill_counter SET format = 4")
+        connection.exec_driver_sql(f"UPDATE cofill_counter SET format = {FORMAT + 1}")
     engine.dispose()
-    with pytest.raises(CofillError, match=r"written by another version of cofill \(format 4, not 3\)"):
+    with pytest.raises(
+        CofillError, match=rf"written by another version of cofill \(format {FORMAT + 1}, not {FORMAT}\)"
+    ):
         store.open()
 
 

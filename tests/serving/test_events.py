@@ -88,7 +88,17 @@ def test_what_was_shown_counts_for_nothing_and_can_be_left_out(shop: ServedTwice
     assert [item["id"] for item in batch["answers"][0]["items"]] == [item["id"] for item in posted]
     assert [item["id"] for item in batch["answers"][1]["items"]] == shown
     refused = shop.client.post("/v1/recommendations", json={"exclude_shown": True})
-    assert "exclude_shown leaves out what a user was shown" in problem(refused, 422)
+    assert "exclude_shown is about what a user was shown" in problem(refused, 422)
+
+
+def test_a_list_that_is_marked_as_shown_is_a_page_that_does_not_come_again(shop: ServedTwice) -> None:
+    asks = {"user": "marked", "n": 7, "mark_shown": True, "exclude_shown": True}
+    pages = [next(shop.clients).post("/v1/recommendations", json=asks).json()["items"] for _ in range(3)]
+    pages.append(asked_of_both(shop, "/v1/recommendations", **asks)[0]["items"])
+    found = [item["id"] for page in pages for item in page]
+    assert len(set(found)) == len(found) == 28
+    latest = asked_of_both(shop, "/v1/events", n=1)[0]["events"][0]
+    assert (latest["user"], latest["kind"], latest["model_version"]) == ("marked", "shown", shop.told["version"])
 
 
 def test_click_through_by_the_version_of_the_model(shop: ServedTwice) -> None:
@@ -111,6 +121,29 @@ def test_click_through_by_the_version_of_the_model(shop: ServedTwice) -> None:
         f'cofill_shown_events_total kind="buy",model_version="{version}"': 1,
     }
     assert "cofill_live_events" in shop.client.get("/metrics").text
+
+
+def test_an_operator_sees_the_latest_events_and_the_click_through_of_each_day(shop: ServedTwice) -> None:
+    version = shop.told["version"]
+
+    def of_today() -> dict[str, Any]:
+        both = asked_of_both(shop, "/v1/click-through")
+        assert both[0] == both[1]
+        return next((one for one in both[0]["days"] if one["model_version"] == version), {"shown": 0, "events": {}})
+
+    before = of_today()
+    send(shop, {"user": "watched", "item": 1, "kind": "shown", "model_version": version})
+    send(shop, {"user": "watched", "item": 1, "kind": "click"})
+    after = of_today()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", after["day"])
+    assert after["shown"] == before["shown"] + 1
+    assert after["events"]["click"] == before["events"].get("click", 0) + 1
+    for answer in asked_of_both(shop, "/v1/events", n=2):
+        click, shown = answer["events"]
+        assert (click["user"], click["item"], click["kind"], click["weight"]) == ("watched", 1, "click", 1.0)
+        assert (shown["kind"], shown["weight"], shown["model_version"]) == ("shown", 0.0, version)
+        assert click["title"]
+        assert click["received"] >= shown["received"]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_other_addresses_need_keys(model: Path, capsys: pytest.CaptureFixture[st
 def test_keys_open(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "keys.json"
     admin, write, read = (new_key(file, right, right) for right in ("admin", "write", "read"))
-    server = ServedHere(model, host="0.0.0.0", keys=file, burst=30, requests_per_second=0.01)
+    server = ServedHere(model, host="0.0.0.0", keys=file, burst=35, requests_per_second=0.01)
     get, put = server.client.get, server.client.put
     rating = {"user": 1, "ratings": [{"item": 1, "rating": 3}]}
 
@@ -108,6 +108,11 @@ def test_keys_open(model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
     refused = put("/v1/ratings", json=rating, headers=bearer(read))
     assert "the key 'read' may read, and this needs one made with --write" in problem(refused, 403)
     problem(server.client.post("/v1/users", headers=bearer(read)), 403)
+    for marked in (
+        get("/v1/recommendations?user=1&mark_shown=true", headers=bearer(read)),
+        server.client.post("/v1/recommendations", json={"user": 1, "mark_shown": True}, headers=bearer(read)),
+    ):
+        assert "the key 'read' may read, and this needs one made with --write" in problem(marked, 403)
     for method, path, status in (
         ("DELETE", "/v1/user?id=99", 204),
         ("DELETE", "/v1/item?id=99", 204),

@@ -39,6 +39,7 @@ OPERATIONS = sorted(
 LISTS = ("among", "at_most", "boost", "exclude", "where")  # in queries
 TAKE_NOTHING = [
     ("GET", "/health"),
+    ("GET", "/v1/click-through"),
     ("GET", "/metrics"),
     ("GET", "/ready"),
     ("GET", "/v1/map"),

@@ -31,7 +31,12 @@ RIGHTS = {
     ("GET", "/page/settings.json"): OPEN,
     ("GET", "/page/tokens.css"): OPEN,
     ("GET", "/ready"): LIMITED,
+    ("GET", "/v1/click-through"): OPERATES,
+    ("GET", "/v1/events"): OPERATES,
     ("POST", "/v1/events"): WRITES,
+    ("POST", "/v1/basket"): READS,
+    ("GET", "/v1/new"): READS,
+    ("GET", "/v1/popular"): READS,
     ("DELETE", "/v1/item"): DELETES,
     ("GET", "/v1/item"): READS,
     ("PUT", "/v1/item"): WRITES,
@@ -121,12 +126,12 @@ def test_the_route_of_the_docs_answers() -> None:
         return question(served)
 
     app = new_api()
-    names["add_popular"](app, SimpleNamespace(ask=asked))
-    assert right_of("GET", "/v1/popular") is READS
+    names["add_most_rated"](app, SimpleNamespace(ask=asked))
+    assert right_of("GET", "/v1/most-rated") is READS
 
     async def ask() -> list[Any]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            return [(await client.get(f"/v1/popular{query}")).json() for query in ("?n=2", "?n=101")]
+            return [(await client.get(f"/v1/most-rated{query}")).json() for query in ("?n=2", "?n=101")]
 
     found, refused = asyncio.run(ask())
     assert found == {"items": ["b", "c"]}

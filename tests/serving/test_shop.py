@@ -53,8 +53,20 @@ def shown(shop: Shop) -> None:
     assert {one.id for one in names["page"].items}.isdisjoint(one.id for one in names["next_page"].items)
     figures = names["shop"].metrics()
     version = names["version"]
-    assert f'cofill_shown_total{{model_version="{version}"}} 3.0' in figures
+    assert f'cofill_shown_total{{model_version="{version}"}} 18.0' in figures
     assert f'cofill_shown_events_total{{kind="click",model_version="{version}"}} 1.0' in figures
+
+    seen = [one.id for page in names["pages"] for one in page]
+    assert len(set(seen)) == len(seen) == 15
+
+
+def front_page(shop: Shop) -> None:
+    names = shop.names
+    assert all("Drama" in one.attributes["genres"] for one in names["popular"].items)
+    assert {one.id for one in names["new"].items} == {"dvd-1", "dvd-2"}
+    found = [one.id for one in names["with_these"].items]
+    assert len(found) == 5
+    assert not {1, 2, 3, 4} & set(found)
 
 
 def sold_out(shop: Shop) -> None:
@@ -106,6 +118,7 @@ PROMISES: dict[str, Callable[[Shop], None]] = {
     "New in the catalogue": catalogue,
     "A visitor": visitor,
     "What was shown": shown,
+    "Before anything is known": front_page,
     "Sold out": sold_out,
     "Rules of the house": rules,
     "A power cut": power_cut,

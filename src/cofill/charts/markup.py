@@ -62,6 +62,12 @@ def decimal(value: float) -> str:
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")
 
 
+class Amount(str):
+    """A number as it is written, such as 4.5 or 1 min 20 s, which stands where numbers do."""
+
+    __slots__ = ()
+
+
 class Stars(float):
     """A predicted rating: two digits are more than a user can tell apart."""
 

@@ -19,6 +19,7 @@ from cofill.cli.options import (
     count_or_zero,
     division,
     given_once,
+    moment,
     pair,
     reading_from,
     share,
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     from cofill.models.results import Explanation
 
 COMMON = ("--where", "--exclude", "--diversity", "--boost")
+
+
+def _add_at(parser: argparse.ArgumentParser) -> None:
+    text = (
+        "the time of the request, such as 2001-01-31, for lists that follow order and time (default: the latest known)"
+    )
+    parser.add_argument("--at", type=moment, metavar="TIME", help=text)
 
 
 # Rules of lists
@@ -163,12 +171,14 @@ def add_recommend(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--user", metavar="ID", help="a user of the model; or one that --user-features describes")
-    who.add_argument("--ratings", type=Path, metavar="FILE", help="a new user: a file with the columns item and rating")
+    new = "a new user: a file with the columns item and rating, in the order in which things were done or with a time"
+    who.add_argument("--ratings", type=Path, metavar="FILE", help=new)
     who.add_argument("--all", action="store_true", help="all users; CSV, or one JSON document a line with --json")
     _add_describe(parser, "--ratings")
     _add_tables(parser)
     add_count(parser)
     _add_rank_by(parser, "what a user would choose (list) or rate highest (default list)")
+    _add_at(parser)
     known = "also recommend items that the user has rated"
     parser.add_argument("--include-known", action="store_true", help=known)
     out = "with --all: the file to write; with --ray, a folder of Parquet files"
@@ -176,7 +186,7 @@ def add_recommend(parser: argparse.ArgumentParser) -> None:
     add_scoring(parser, "with --all: make the lists by tasks over ranges of users on a Ray cluster, into --out")
     add_output(parser)
     _add_rules(parser)
-    add_reading(parser, ("item", "rating"))
+    add_reading(parser, ("item", "rating", "time"))
     parser.set_defaults(refuse=parser.error)
 
 
@@ -191,14 +201,16 @@ def run_recommend(options: argparse.Namespace) -> int:
     describe_from(options, model)
     if options.all:
         return _recommend_to_all(model, options)
-    who, title, about = options.user, f"For user {options.user}", None
+    who, title, about, times = options.user, f"For user {options.user}", None, None
     if options.user is None:
-        who, title, about = _new_user(model, options)
+        who, times, title, about = _new_user(model, options)
     found = model.recommend(
         who,
         options.n,
         by=options.rank_by,
         features=about,
+        times=times,
+        at=options.at,
         exclude_known=not options.include_known,
         **_rules(options, model),
     )
@@ -220,6 +232,8 @@ def _check_recommend(options: argparse.Namespace) -> None:
     new = options.ratings is not None or options.describe
     if not (new or options.user is not None or options.all):
         options.refuse("one of the arguments --user --ratings --describe --all is required")
+    if options.all and options.at is not None:
+        raise SettingsError("--at is the time of one request, and --all is of all users; leave out one of them")
     if not options.all and (options.out is not None or options.ray is not None):
         raise SettingsError("--out and --ray go with --all; add --all, or leave them out")
     if options.describe and (options.user is not None or options.all):
@@ -236,17 +250,17 @@ def _check_recommend(options: argparse.Namespace) -> None:
 
 def _new_user(
     model: "Recommender", options: argparse.Namespace
-) -> "tuple[dict[Id, float], str, dict[str, str | None] | None]":
-    """A new user's ratings, a title for the table, and their features."""
+) -> "tuple[dict[Id, float], dict[Id, float] | None, str, dict[str, str | None] | None]":
+    """A new user's ratings and their times, a title for the table, and their features."""
     from cofill.data.pairs import read_somebody
 
     ratings: dict[Id, float] = {}
-    words = []
+    times, words = None, []
     if options.ratings is not None:
-        ratings = read_somebody(options.ratings, **reading_from(options))
+        ratings, times = read_somebody(options.ratings, **reading_from(options))
         words.append(f"{len(ratings)} rating{'s' if len(ratings) > 1 else ''}")
     words += [f"{column} {value or 'unknown'}" for column, value in options.describe or ()]
-    return ratings, f"For a user with {', '.join(words)}", _description(options, model)
+    return ratings, times, f"For a user with {', '.join(words)}", _description(options, model)
 
 
 def _recommend_to_all(model: "Recommender", options: argparse.Namespace) -> int:
@@ -440,9 +454,10 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=pair("ITEM=RATING", "Alien=5", float),
         metavar="ITEM=RATING",
-        help="a new user: one of their ratings, such as Alien=5; repeat for more",
+        help="a new user: one of their ratings, such as Alien=5; repeat for more, in the order in which they rated",
     )
     _add_describe(parser, "--rating")
+    _add_at(parser)
     add_count(parser)
     add_output(parser, "print no notes")
     parser.set_defaults(refuse=parser.error)
@@ -460,7 +475,7 @@ def run_explain(options: argparse.Namespace) -> int:
     model = Recommender.load(options.model)
     who: Any = given_once("--rating", options.rating) if new else options.user
     about = _description(options, model)
-    found = model.explain(who, options.item, by=options.rank_by, features=about)
+    found = model.explain(who, options.item, by=options.rank_by, features=about, at=options.at)
     if not (new or options.user in model.users or options.quiet):
         note(f"user {options.user!r} is not in the model: this is the score for a user without ratings")
     _note_unknown(about, options)

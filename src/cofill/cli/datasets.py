@@ -4,11 +4,11 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from cofill.charts.markup import Amount
 from cofill.cli.options import (
     SHAPES,
     add_json,
@@ -17,11 +17,12 @@ from cofill.cli.options import (
     add_seed,
     count,
     load_ratings,
+    moment,
     named_data_set,
     number,
     reading_from,
 )
-from cofill.cli.output import Amount, check_table_file, note, print_json, print_table
+from cofill.cli.output import check_table_file, note, print_json, print_table
 from cofill.cli.side_information import (
     SIDES,
     add_side_information,
@@ -156,15 +157,6 @@ def _make(options: argparse.Namespace) -> int:
 # cofill split
 
 
-def _moment(text: str) -> float:
-    """A date or a time, in UTC unless it has an offset, as Unix seconds."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a date or a time such as 2001-01-31, got {text!r}") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
 def add_split(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name")
     training = "file for the training part (.csv, .parquet, ...)"
@@ -196,7 +188,7 @@ def add_split(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--at",
-        type=_moment,
+        type=moment,
         metavar="DATE",
         help="with --strategy time: test what happened from this date on, such as 2001-01-31 or 2001-01-31T18:00 (UTC)",
     )

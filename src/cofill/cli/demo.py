@@ -7,7 +7,6 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from cofill.charts.markup import Stars
 from cofill.cli.options import add_output, add_seed, count
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import CofillError
@@ -69,6 +68,5 @@ def run_demo(options: argparse.Namespace) -> int:
 
 
 def _print_recommended(title: str, recommended: Sequence["Recommended"]) -> None:
-    best = recommended[:_SHOWN]
-    rows = [(rank, film, Stars(predicted), Stars(truth)) for rank, (film, predicted, truth) in enumerate(best, 1)]
+    rows = [(rank, *one) for rank, one in enumerate(recommended[:_SHOWN], 1)]
     print_table(title, ("", "film", "predicted", "truth"), rows)

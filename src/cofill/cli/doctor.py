@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from cofill import __version__
+from cofill.charts.markup import Amount
 from cofill.cli.options import add_output
-from cofill.cli.output import Amount, note, print_json, print_table
+from cofill.cli.output import note, print_json, print_table
 from cofill.errors import CofillError
 from cofill.extras import command, packages
 from cofill.files import temporary_folder

@@ -3,12 +3,14 @@
 import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
 
-from cofill.cli.output import Amount, print_json, print_table
+from cofill.charts.markup import Amount
+from cofill.cli.output import print_json, print_table
 from cofill.config import PRESETS, CFNSettings, Settings, preset_values, read_settings_file
 from cofill.data.reading import ROLES, ReadOptions, Role
 from cofill.errors import DataError, SettingsError
@@ -75,6 +77,15 @@ def pair(form: str, such_as: str, value: Callable[[str], _Value]) -> Callable[[s
 
 count, count_or_zero, share = whole(1), whole(0), number(0, 1)
 name_and_value = pair("NAME=VALUE", "rank=50", str)
+
+
+def moment(text: str) -> float:
+    """A date or a time, in UTC unless it has an offset, as Unix seconds."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a date or a time such as 2001-01-31, got {text!r}") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def name_or_position(text: str) -> str | int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
-from cofill.charts.markup import Stars, shown
+from cofill.charts.markup import Amount, Stars, shown
 from cofill.errors import DataError
 from cofill.interrupts import was_interrupted
 
@@ -20,12 +20,6 @@ _BORDERS = 3  # characters that a column takes beside its text
 
 def stars(rating: float | None) -> Stars | None:
     return None if rating is None else Stars(rating)
-
-
-class Amount(str):
-    """A number with its unit, such as 1 min 20 s, which stands where numbers do."""
-
-    __slots__ = ()
 
 
 def check_table_file(*paths: Path) -> None:

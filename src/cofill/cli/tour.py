@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
+from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.charts.markup import Amount, Stars
 from cofill.cli.output import note
 from cofill.data.datasets.world import World, make_world
 from cofill.data.datasets.world_words import OCCUPATIONS
@@ -21,13 +22,14 @@ from cofill.errors import DataError, SettingsError
 from cofill.evaluation import Evaluation, evaluate, evaluate_ranking
 from cofill.evaluation.list_measures import CutOff
 from cofill.evaluation.ratings import RatingModel
+from cofill.models.biases import Biases
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.rules import By
 from cofill.models.results import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
 from cofill.report.page_parts import beside, paragraph, section, table
-from cofill.report.subject import verdict_on
+from cofill.report.subject import fitted_biases, verdict_on
 
 _LEAST_ITEMS = 4  # three that a new user rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test
@@ -37,9 +39,9 @@ _TO_THE_DESCRIBED = 5  # recommendations
 
 MEASURED = ("model", "known films", "rarest fifth", "new films", "new people")
 LISTED = ("model", "NDCG@10", "recall@10", "coverage")
-_CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
+_BIASES, _ORACLE = "biases, with side information", "oracle (best in expectation)"
 
-Recommended = tuple[str, float, float]
+Recommended = tuple[str, Stars, Stars]
 """A title, the predicted rating, and the truth."""
 
 
@@ -62,8 +64,6 @@ class DemoResult:
     """RMSE in the columns of MEASURED; None where nothing was held out."""
     lists: list[tuple[str, float, float, float]]
     """In the columns of LISTED, for known people; empty where no held-out rating is high enough to be found."""
-    clusters: list[tuple[str, int, int, float | None, float | None]]
-    """By popularity of films: RMSE of the model on ratings alone, and with side information."""
     newcomer: list[tuple[str, float]]
     recommendations: list[Recommended]
     """Beside the truth of a like-minded person."""
@@ -83,7 +83,7 @@ class Parts(NamedTuple):
 
 
 class Answers:
-    """A formula with the interface of a model, for comparison."""
+    """A formula of ratings with the interface of a model, for comparison."""
 
     def __init__(self, train: Ratings, formula: Callable[[Ints, Ints], npt.NDArray[np.floating]]) -> None:
         self.users, self.items = train.users, train.items
@@ -123,22 +123,11 @@ def make_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, qui
     known = {"cofill, ratings alone": (plain, evaluate(plain, parts.test))}
     known["cofill, with side information"] = (model, subject.evaluation)
     newcomer = _newcomer(world)
-    (_, alone), (_, both) = known.values()
     result = DemoResult(
         summary=world.ratings.summary(),
         held_out={"ratings": len(parts.test), "new films": len(parts.new_films), "new people": len(parts.new_people)},
-        measures=_measures(world, parts, known),
+        measures=_measures(world, parts, known, {"biases": fitted_biases(plain, parts.train), _BIASES: subject.biases}),
         lists=_lists(world, parts, subject),
-        clusters=[
-            (
-                f"{one.share_from:.0%} to {one.share_to:.0%}",
-                one.most_training_ratings,
-                one.ratings,
-                one.rmse,
-                other.rmse,
-            )
-            for one, other in zip(alone.clusters, both.clusters, strict=True)
-        ],
         newcomer=[(world.films.titles[item], rating) for item, rating in newcomer],
         recommendations=_for_newcomer(model, world, newcomer),
         described=[
@@ -189,14 +178,11 @@ def _side_information(world: World, folder: Path) -> tuple[Features, Features]:
 
 
 def _measures(
-    world: World, parts: Parts, known: dict[str, tuple[CFN, Evaluation]]
+    world: World, parts: Parts, known: dict[str, tuple[CFN, Evaluation]], biases: dict[str, Biases]
 ) -> list[tuple[str, float, float | None, float | None, float | None]]:
-    train, means = parts.train, _film_means(parts.train)
-    formulas = {
-        "overall mean": Answers(train, lambda users, _: np.full(len(users), train.values.mean())),
-        "mean of each film": Answers(train, lambda _, items: means[items]),
-        "oracle (best in expectation)": Answers(train, world.truth.expected),
-    }
+    """Ours between the best that needs no tastes and the best that knows all."""
+    formulas = {name: Answers(parts.train, of.at_pairs) for name, of in biases.items()}
+    formulas[_ORACLE] = Answers(parts.train, world.truth.expected)
     simple: dict[str, tuple[RatingModel, Evaluation]] = {
         name: (formula, evaluate(formula, parts.test)) for name, formula in formulas.items()
     }
@@ -211,7 +197,7 @@ def _measures(
 
 
 def _lists(world: World, parts: Parts, subject: Subject) -> list[tuple[str, float, float, float]]:
-    """Lists of ten by popularity, by predicted rating, by cofill, and the best possible ones."""
+    """Lists of ten by popularity, by EASE, by predicted rating, by cofill, and the best possible ones."""
     ours = subject.ranking
     if isinstance(ours, DataError):  # a world so small that no held-out rating is high enough to be found
         return []
@@ -219,9 +205,10 @@ def _lists(world: World, parts: Parts, subject: Subject) -> list[tuple[str, floa
     best = evaluate_ranking(BestLists(parts.train, world, ours.relevant or 0.0), parts.test)
     rows: list[tuple[str, CutOff]] = [
         ("popularity", ours.popularity),
+        *([("EASE", ease)] if (ease := subject.ease_ranking) is not None else []),
         ("cofill, by predicted rating", by_rating),
         ("cofill", ours),
-        ("oracle (best in expectation)", best),
+        (_ORACLE, best),
     ]
     return [(name, found.ndcg, found.recall, found.coverage) for name, found in rows]
 
@@ -243,13 +230,6 @@ class BestLists(Answers):
 
     def known_items(self, user: int) -> Ints:
         return self._rows.row(user)[0]
-
-
-def _film_means(train: Ratings) -> Doubles:
-    """(items,): damped with five ratings of average value, as cofill's own means are."""
-    counts = np.bincount(train.item_index, minlength=len(train.items))
-    sums = np.bincount(train.item_index, weights=train.values, minlength=len(train.items))
-    return np.asarray((sums + 5 * train.values.mean()) / (counts + 5), np.float64)
 
 
 def _newcomer(world: World) -> list[tuple[int, float]]:
@@ -292,7 +272,7 @@ def _beside_truth(found: list[Recommendation], world: World, people: npt.NDArray
     for entry in found:
         film = np.full(len(people), world.ratings.items.index(entry.item))
         truth = float(world.truth(people, film).mean())
-        recommended.append((entry.title or str(entry.item), entry.rating or 0.0, truth))
+        recommended.append((entry.title or str(entry.item), Stars(entry.rating or 0), Stars(truth)))
     return recommended
 
 
@@ -318,8 +298,10 @@ def demo_parts(result: DemoResult) -> list[Part]:
             "friends)."
         ),
         table("RMSE of predictions", MEASURED, result.measures),
-        paragraph("RMSE, where less is better. Of new films and people no rating was trained on."),
-        table("By number of training ratings of the film", _CLUSTERS, result.clusters),
+        paragraph(
+            "RMSE, where less is better. Of new films and people no rating was trained on. Biases are the overall mean "
+            "with what a person gives and a film gets above it; side information moves both."
+        ),
         table("Lists of ten", LISTED, result.lists),
         paragraph(
             "NDCG@10, where more is better, over known people; relevant are ratings in the upper quarter of the scale. "
@@ -327,7 +309,7 @@ def demo_parts(result: DemoResult) -> list[Part]:
         ),
     )
     columns = ("film", "predicted", "truth")
-    rated = [(film, f"{rating:g}") for film, rating in result.newcomer]
+    rated = [(film, Amount(f"{rating:g}")) for film, rating in result.newcomer]
     people = [
         beside(
             table("A new user who rated three films", ("film", "rating"), rated),

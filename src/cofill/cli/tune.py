@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from cofill.charts.markup import Amount
 from cofill.cli.options import (
     add_output,
     add_ray,
@@ -17,7 +18,7 @@ from cofill.cli.options import (
     settings_of,
     words_about_files,
 )
-from cofill.cli.output import Amount, note, note_if_stopped, print_json, print_table
+from cofill.cli.output import note, note_if_stopped, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import CofillError, SettingsError

@@ -6,7 +6,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from cofill.client import messages
 from cofill.client.messages import By, Id
@@ -16,18 +16,27 @@ Where = Mapping[str, Any]
 """{column: a value, a list of which any will do, or bounds {"min": ..., "max": ...}}."""
 
 
-class Rules(TypedDict, total=False):
-    """What a list may be made of, as over HTTP and in Python."""
+class SimilarRules(TypedDict, total=False):
+    """What a list of similar, popular or new items may be made of, as over HTTP and in Python."""
 
-    by: By
     where: Where
     among: Sequence[Id]
     exclude: Sequence[Id]
     min_ratings: int
-    boost: Mapping[str, Mapping[str, float]]
     at_most: Mapping[str, int]
     diversity: float
+
+
+class Rules(SimilarRules, total=False):
+    """What a list may be made of."""
+
+    by: By
+    boost: Mapping[str, Mapping[str, float]]
     new_items: float
+
+
+Times = Mapping[Any, float | datetime]
+"""When each item was rated."""
 
 
 class ListRequest(Rules, total=False):
@@ -36,9 +45,13 @@ class ListRequest(Rules, total=False):
     user: Id
     ratings: Mapping[Any, float]
     features: Mapping[str, Any]
+    times: Times
+    at: float | datetime
     n: int
     exclude_known: bool
     exclude_shown: bool
+    mark_shown: bool
+    offset: int
     why: bool
     model: str
 
@@ -62,6 +75,8 @@ class ItemLine(TypedDict):
     title: NotRequired[str]
     features: NotRequired[Mapping[str, Any]]
     available: NotRequired[bool]
+    available_until: NotRequired[float | datetime]
+    added: NotRequired[float | datetime]
 
 
 class UserLine(TypedDict):
@@ -79,44 +94,73 @@ def recommend(
     *,
     ratings: Mapping[Any, float] | None = None,
     features: Mapping[str, Any] | None = None,
+    times: Times | None = None,
+    at: float | datetime | None = None,
     n: int = 10,
-    by: By = "list",
-    where: Where | None = None,
-    among: Sequence[Id] | None = None,
-    exclude: Sequence[Id] | None = None,
-    min_ratings: int = 0,
-    boost: Mapping[str, Mapping[str, float]] | None = None,
-    at_most: Mapping[str, int] | None = None,
-    diversity: float = 0.0,
-    new_items: float = 0.0,
+    offset: int | None = None,
     exclude_known: bool = True,
     exclude_shown: bool | None = None,
+    mark_shown: bool | None = None,
     why: bool = False,
     model: str | None = None,
+    **rules: Unpack[Rules],
 ) -> Call[messages.Recommended]:
-    """What a user would like: by id, or described by ratings {item: rating}, features, or both."""
+    """What a user would like: by id, or described by ratings {item: rating}, features, or both.
+
+    Ratings are in their order, or at `times` {item: time}; `at` is the time of the request, if not now.
+    A list of which it is stored that it was shown (`mark_shown`) is not asked for again by itself.
+    """
     body = {
-        **_somebody(user, ratings, features, model),
+        **_somebody(user, ratings, features, model, times, at),
         "n": n,
-        "by": by,
-        "where": where,
-        "among": among,
-        "exclude": exclude,
-        "min_ratings": min_ratings,
-        "boost": boost,
-        "at_most": at_most,
-        "diversity": diversity,
-        "new_items": new_items,
+        "offset": offset,
         "exclude_known": exclude_known,
         "exclude_shown": exclude_shown,
+        "mark_shown": mark_shown,
         "why": why,
+        **rules,
     }
-    return Call("POST", "/v1/recommendations", reading(messages.Recommended), body=_json(body))
+    reply = reading(messages.Recommended)
+    return Call("POST", "/v1/recommendations", reply, body=_json(body), repeatable=not mark_shown)
+
+
+def basket(
+    items: Iterable[Id],
+    *,
+    n: int = 10,
+    offset: int | None = None,
+    model: str | None = None,
+    **rules: Unpack[Rules],
+) -> Call[messages.Recommended]:
+    """What goes with these items, none of them twice."""
+    body = {"items": items, "n": n, "offset": offset, "model": model, **rules}
+    return Call("POST", "/v1/basket", reading(messages.Recommended), body=_json(body))
+
+
+def popular(
+    *, n: int = 10, offset: int | None = None, days: float | None = None, **rules: Unpack[SimilarRules]
+) -> Call[messages.PopularItems]:
+    """What most users did something with, of all time or in the last days."""
+    query = words_of({"n": n, "offset": offset, "days": days, **_as_words(rules)})
+    return Call("GET", "/v1/popular", reading(messages.PopularItems), query)
+
+
+def newest(
+    *, n: int = 10, offset: int | None = None, days: float | None = None, **rules: Unpack[SimilarRules]
+) -> Call[messages.NewItems]:
+    """What was added to the catalogue last, or in the last days."""
+    query = words_of({"n": n, "offset": offset, "days": days, **_as_words(rules)})
+    return Call("GET", "/v1/new", reading(messages.NewItems), query)
 
 
 def recommend_many(requests: Iterable[ListRequest]) -> Call[messages.RecommendedBatch]:
     """Up to 100 lists at once, each with rules of its own."""
-    lists = [{**request, **_given(request.get("ratings"))} for request in requests]
+    lists: list[dict[str, Any]] = [
+        {**request, **_given(request.get("ratings"), request.get("times")), **_at(request.get("at"))}
+        for request in requests
+    ]
+    for one in lists:
+        one.pop("times", None)
     return Call(
         "POST", "/v1/recommendations/batch", reading(messages.RecommendedBatch), body=_json({"requests": lists})
     )
@@ -136,41 +180,22 @@ def explain(
     *,
     ratings: Mapping[Any, float] | None = None,
     features: Mapping[str, Any] | None = None,
+    times: Times | None = None,
+    at: float | datetime | None = None,
     by: By = "list",
     model: str | None = None,
 ) -> Call[messages.Why]:
-    """What pushes an item up or down for a user, by id or described."""
-    body = {**_somebody(user, ratings, features, model), "item": item, "by": by}
+    """What pushes an item up or down for a user, by id or described as for a list."""
+    body = {**_somebody(user, ratings, features, model, times, at), "item": item, "by": by}
     return Call("POST", "/v1/why", reading(messages.Why), body=_json(body))
 
 
 # Items
 
 
-def similar(
-    item: Id,
-    *,
-    n: int = 10,
-    where: Where | None = None,
-    among: Sequence[Id] | None = None,
-    exclude: Sequence[Id] | None = None,
-    min_ratings: int = 0,
-    at_most: Mapping[str, int] | None = None,
-    diversity: float = 0.0,
-) -> Call[messages.SimilarItems]:
+def similar(item: Id, *, n: int = 10, **rules: Unpack[SimilarRules]) -> Call[messages.SimilarItems]:
     """Items that are like one."""
-    query = words_of(
-        {
-            "item": item,
-            "n": n,
-            "where": _conditions(where or {}),
-            "among": among,
-            "exclude": exclude,
-            "min_ratings": min_ratings,
-            "at_most": [f"{column}={most}" for column, most in (at_most or {}).items()],
-            "diversity": diversity,
-        }
-    )
+    query = words_of({"item": item, "n": n, **_as_words(rules)})
     return Call("GET", "/v1/similar", reading(messages.SimilarItems), query)
 
 
@@ -195,9 +220,12 @@ def describe_item(
     title: str | None = None,
     features: Mapping[str, Any] | None = None,
     available: bool | None = None,
+    available_until: float | datetime | None = None,
+    added: float | datetime | None = None,
 ) -> Call[messages.Item]:
     """Describe an item, known or new, or hide it (`available=False`) and show it again."""
-    body = {"id": id, "title": title, "features": features, "available": available}
+    dates = {"available_until": _moment(available_until), "added": _moment(added)}
+    body = {"id": id, "title": title, "features": features, "available": available, **dates}
     return Call("PUT", "/v1/item", reading(messages.Item), body=_json(body))
 
 
@@ -283,6 +311,16 @@ def send_events(events: Iterable[Event]) -> Call[messages.EventsStored]:
     return Call("POST", "/v1/events", reading(messages.EventsStored), body=body, repeatable=repeatable)
 
 
+def latest_events(n: int = 20) -> Call[messages.LatestEvents]:
+    """The latest events, impressions too, the last first; it needs an admin key."""
+    return Call("GET", "/v1/events", reading(messages.LatestEvents), words_of({"n": n}))
+
+
+def click_through() -> Call[messages.ClickThrough]:
+    """What was shown and what came of it, by model and day; it needs an admin key."""
+    return Call("GET", "/v1/click-through", reading(messages.ClickThrough))
+
+
 # The model and the server
 
 
@@ -318,15 +356,25 @@ def metrics() -> Call[str]:
 
 
 def _somebody(
-    user: Id | None, ratings: Mapping[Any, float] | None, features: Mapping[str, Any] | None, model: str | None
+    user: Id | None,
+    ratings: Mapping[Any, float] | None,
+    features: Mapping[str, Any] | None,
+    model: str | None,
+    times: Times | None,
+    at: float | datetime | None,
 ) -> dict[str, Any]:
-    return {"user": user, "features": features, "model": model, **_given(ratings)}
+    return {"user": user, "features": features, "model": model, **_given(ratings, times), **_at(at)}
 
 
-def _given(ratings: Mapping[Any, float] | None) -> dict[str, Any]:
+def _given(ratings: Mapping[Any, float] | None, times: Times | None) -> dict[str, Any]:
     if ratings is None:
         return {}
-    return {"ratings": [{"item": item, "rating": rating} for item, rating in ratings.items()]}
+    when = {item: {"time": _moment(time)} for item, time in (times or {}).items()}
+    return {"ratings": [{"item": item, "rating": rating, **when.get(item, {})} for item, rating in ratings.items()]}
+
+
+def _at(at: float | datetime | None) -> dict[str, Any]:
+    return {} if at is None else {"at": _moment(at)}
 
 
 def _moment(time: object) -> object:
@@ -335,8 +383,13 @@ def _moment(time: object) -> object:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat()
 
 
-def _conditions(where: Where) -> list[str]:
+def _as_words(rules: SimilarRules) -> dict[str, object]:
     """As a query has them."""
+    at_most = [f"{column}={most}" for column, most in rules.get("at_most", {}).items()]
+    return {**rules, "where": _conditions(rules.get("where", {})), "at_most": at_most}
+
+
+def _conditions(where: Where) -> list[str]:
     words: list[str] = []
     for column, wanted in where.items():
         if isinstance(wanted, Mapping):
@@ -361,6 +414,8 @@ def _plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, Iterable):
         return list(value)
+    if isinstance(value, datetime):
+        return _moment(value)
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
 
 

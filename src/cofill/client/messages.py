@@ -73,6 +73,11 @@ class Why(Reply):
     base: float = Field(description="the value for a user without ratings")
     contributions: list[Push] = Field(description="what pushes it up or down, the strongest first")
     remainder: float = Field(description="what no single rating or feature is answerable for")
+    groups: dict[str, float] | None = Field(
+        default=None,
+        description="of a list that follows order and time: what comes from the trend, the history and the order of "
+        "what was done last; they add up to `unclipped`",
+    )
     low: float | None = Field(default=None, description=LOW)
     high: float | None = Field(default=None, description=HIGH)
     model: str | None = Field(default=None, description=ANSWERED)
@@ -137,6 +142,30 @@ class SimilarItems(FromModel):
     unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
 
 
+class PopularItem(Reply):
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
+    users: int = Field(description="how many users did something with it in the period")
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
+
+
+class PopularItems(FromModel):
+    items: list[PopularItem] = Field(description="the most popular first")
+    unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
+
+
+class NewItem(Reply):
+    id: Id = Field(description=_OWN_ID)
+    title: str | None = Field(description=_TITLE)
+    added: float = Field(description="since when it is in the catalogue, in seconds since 1970")
+    attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
+
+
+class NewItems(FromModel):
+    items: list[NewItem] = Field(description="the newest first")
+    unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
+
+
 class FoundItem(Reply):
     id: Id = Field(description=_OWN_ID)
     title: str | None = Field(description=_TITLE)
@@ -163,6 +192,9 @@ class Item(FromModel):
     id: Id = Field(description=_OWN_ID)
     title: str | None = Field(description=_TITLE)
     available: bool = Field(description="whether it may be in lists")
+    available_until: float | None = Field(
+        default=None, description="when it is hidden, in seconds since 1970; null if that is not planned"
+    )
     attributes: dict[str, Any] = Field(description=_ATTRIBUTES)
     ratings: ItemRatings = Field(description="how it was rated")
     similar: list[SimilarItem] = Field(description="items that are like it, the most similar first")
@@ -251,6 +283,32 @@ class EventsStored(Reply):
 
     stored: int = Field(description="how many were stored")
     repeated: int = Field(description="events whose ids were known already; they were not counted again")
+
+
+class LatestEvent(Reply):
+    user: Id = Field(description="the id of the user")
+    item: Id = Field(description=_ITEM_ID)
+    title: str | None = Field(description=_TITLE)
+    kind: str = Field(description=_KIND)
+    weight: float = Field(description="how much it counts; 0 for an impression")
+    time: float = Field(description="when it happened, in seconds since 1970")
+    received: float = Field(description="when it came, in seconds since 1970")
+    model_version: str | None = Field(description="of the answer that the item was shown in, if it was said")
+
+
+class LatestEvents(Reply):
+    events: list[LatestEvent] = Field(description="the last one first")
+
+
+class ClickThroughDay(Reply):
+    day: str = Field(description="such as 2026-01-31, in UTC")
+    model_version: str = Field(description="the version of the model; `other` for versions that were not served")
+    shown: int = Field(description="how many items were shown")
+    events: dict[str, int] = Field(description="what people did with items that were shown to them, by kind")
+
+
+class ClickThrough(Reply):
+    days: list[ClickThroughDay] = Field(description="one for each day and version, the latest day first")
 
 
 # The model and the server

@@ -49,12 +49,17 @@ def read_somebody(
     *,
     item: str | int | None = None,
     rating: str | int | None = None,
+    time: str | int | None = None,
     separator: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
-) -> dict[Id, float]:
-    """The ratings {item: rating} of one person, from a file or a frame with these two columns."""
-    wanted = Wanted({"item": item, "rating": rating}, ("item", "rating"), (), ("item", "rating"), skippable=False)
+) -> tuple[dict[Id, float], dict[Id, float] | None]:
+    """The ratings {item: rating} of one person, from a file or a frame with these two columns, in its order; and their
+    times {item: Unix seconds}, if it has a column of these.
+    """
+    columns: tuple[Role, ...] = ("item", "rating", "time")
+    given = dict(zip(columns, (item, rating, time), strict=True))
+    wanted = Wanted(given, columns[:2], columns[2:], columns, skippable=False)
     table = read_table(source, wanted, ReadOptions.of(separator=separator, header=header, encoding=encoding))
     items = list(_ids(table, "item"))
     ratings = cells.ratings(table.series("rating"), table.origin, None).tolist()
@@ -63,7 +68,9 @@ def read_somebody(
         repeated = next(item for position, item in enumerate(items) if item in items[:position])
         found = f"item {repeated!r} is rated more than once"
         raise DataError(found, "keep one of its ratings, and the ratings of one person only", where=table.origin.name)
-    return somebody
+    if "time" not in table.found:
+        return somebody, None
+    return somebody, dict(zip(items, cells.times(table.series("time"), table.origin).tolist(), strict=True))
 
 
 def read_titles(

@@ -23,7 +23,7 @@ slots           the shares of the places that go to items with no, 1 to 5, and m
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,13 @@ class Relevant:
     left_out: int
     """Test ratings that the model knows, relevant or not."""
 
+    @classmethod
+    def of(cls, users: Ints, items: Ints, gains: Doubles, threshold: float | None, left_out: int) -> Self:
+        """From entries (n,) in the order of their users."""
+        people, counts = np.unique(users, return_counts=True)
+        ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(threshold, people.astype(np.int64), ends, items, gains, left_out)
+
     def counts(self) -> Longs:
         """(people,): how many relevant items each has."""
         return np.diff(self.ends)
@@ -86,35 +93,36 @@ def item_indices(model: KnowsItems, ratings: Ratings) -> Ints:
 
 def relevant_ratings(model: KnowsItems, test: Ratings, known: Bools, least: float | None = None) -> Relevant:
     """What is relevant in a test part; `known` (n,) are the ratings that the model has seen, which do not count."""
-    threshold = _threshold(test, least, model.scale)
+    threshold = relevance_threshold(test, least, model.scale)
     left_out = int(known.sum())
     if left_out == len(test):
         raise DataError(
             f"the model was trained on all of these {len(test):,} ratings, so there is nothing left to find; "
             f"cut the data with `cofill split` first, and train on the other part"
         )
-    chosen = ~known
-    if threshold is not None:
-        chosen &= test.values >= np.float32(threshold)  # as ratings are kept: 3.3 in 32 bits is less than in 64
+    chosen = ~known & are_relevant(test.values, threshold)
     if not chosen.any():
         highest = test.values[~known].max()
         raise DataError(
             f"none of the {len(test) - left_out:,} test ratings is relevant: the highest is {highest:g}, "
             f"and relevant begins at {threshold:g}; give a lower one"
         )
-    people, counts = np.unique(test.user_index[chosen], return_counts=True)
-    values = test.values[chosen].astype(np.float64)
-    return Relevant(
-        threshold=threshold,
-        people=people.astype(np.int64),
-        ends=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        items=item_indices(model, test)[chosen],
-        gains=np.ones(len(values)) if threshold is None else values - model.scale.low,
-        left_out=left_out,
-    )
+    gains = gains_of(test.values[chosen], threshold, model.scale)
+    return Relevant.of(test.user_index[chosen], item_indices(model, test)[chosen], gains, threshold, left_out)
 
 
-def _threshold(test: Ratings, relevant: float | None, scale: Scale) -> float | None:
+def are_relevant(values: Floats, threshold: float | None) -> Bools:
+    """(n,): as ratings are kept, in single precision: 3.3 in 32 bits is less than in 64."""
+    return np.ones(len(values), np.bool_) if threshold is None else values >= np.float32(threshold)
+
+
+def gains_of(values: Floats, threshold: float | None, scale: Scale) -> Doubles:
+    """(n,): of relevant ratings."""
+    return np.ones(len(values)) if threshold is None else values.astype(np.float64) - scale.low
+
+
+def relevance_threshold(test: Ratings, relevant: float | None, scale: Scale) -> float | None:
+    """The least rating that is relevant; None of interactions, which all are."""
     if not getattr(test, "rated", True):
         if relevant is not None:
             raise DataError(f"relevant={relevant:g} is for ratings, and of interactions all are relevant; leave it out")
@@ -210,13 +218,13 @@ def without_users(document: dict[str, Any]) -> dict[str, Any]:
 class Tally:
     """Measures rankings block by block of users."""
 
-    def __init__(self, relevant: Relevant, counts: Longs, training_users: int, lengths: Sequence[int]) -> None:
+    def __init__(self, relevant: Relevant, counts: Longs, lengths: Sequence[int]) -> None:
         """`counts` (items,) are the training ratings of the items; `lengths` are the cut-offs, n first."""
         self._relevant = relevant
         self._counts = counts
         self._lengths = lengths
         self._width = min(max(lengths), len(counts))
-        self._information = -np.log2(np.maximum(counts, 1) / max(1, training_users))
+        self._information = -np.log2(np.maximum(counts, 1))  # without the number of training users
         users = len(relevant.people)
         self._of_users = {f"{name}@{n}": np.zeros(users) for n in lengths for name in _OF_USERS}
         self._of_users["mrr"] = np.zeros(users)
@@ -240,7 +248,7 @@ class Tally:
                 "recall": found / wanted,
                 "recall_capped": found / np.minimum(wanted, n),
                 "f1": 2 * found / (n + wanted),  # the harmonic mean of the two, without a division by 0
-                "novelty": novelty[:, last] / np.maximum(places[:, last], 1),
+                "novelty": np.where(places[:, last], novelty[:, last] / np.maximum(places[:, last], 1), -np.inf),
             }
             for name, values in measures.items():
                 self._of_users[f"{name}@{n}"][own] = values
@@ -263,8 +271,11 @@ class Tally:
             counts += arrays[f"listed@{n}"]
         self._found += arrays["found"]
 
-    def result(self, groups: PopularityGroups) -> MeasuredLists:
+    def result(self, groups: PopularityGroups, training_users: int) -> MeasuredLists:
         """The measures of all users together, once every user was added."""
+        for n in self._lengths:  # of a list without a place there is none
+            novelty = self._of_users[f"novelty@{n}"] + np.log2(max(1, training_users))
+            self._of_users[f"novelty@{n}"] = np.where(np.isfinite(novelty), novelty, 0.0)
         cutoffs = {n: self._cutoff(n) for n in sorted(self._lengths)}
         n = self._lengths[0]
         return MeasuredLists(

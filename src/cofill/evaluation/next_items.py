@@ -64,18 +64,11 @@ def evaluate_next(
     if not chosen.any():
         raise DataError("none of the users of the test part is known to the model", "evaluate the 'last' items")
     asked = left.select(chosen)
-    people, counts = np.unique(asked.user_index, return_counts=True)
-    wanted = Relevant(
-        threshold=None,
-        people=people.astype(np.int64),
-        ends=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        items=item_indices(model, asked),
-        gains=np.ones(len(asked)),
-        left_out=int(known.sum()),
-    )
+    ones = np.ones(len(asked))
+    wanted = Relevant.of(asked.user_index, item_indices(model, asked), ones, None, int(known.sum()))
     at = first_times(asked, wanted.people)
     assert at is not None
-    told: People = TrainedUsers(model, users[people], "list", {"at": at} if model.follows_order else {})
+    told: People = TrainedUsers(model, users[wanted.people], "list", {"at": at} if model.follows_order else {})
     if question == "last":
         told = _Histories(model, left.select(~chosen), wanted.people, users, at)
     return measured(model, asked, wanted, told, lengths=(n, *cutoffs), by="list", chunk=chunk, report=report)

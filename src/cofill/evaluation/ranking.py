@@ -198,10 +198,10 @@ def measured(
 ) -> RankingEvaluation:
     """The lists of these people, and those of popularity, in one pass; `lengths` are the cut-offs, n first."""
     counts = model.item_counts()
-    training_users = int((model.user_counts() > 0).sum())
-    tallies = Tallies.of(wanted, counts, training_users, lengths)
+    tallies = Tallies.of(wanted, counts, lengths)
     tallies.take(model, people, chunk, report)
-    return tallies.result(by, popularity_groups(counts, item_indices(model, test)))
+    training_users = int((model.user_counts() > 0).sum())
+    return tallies.result(by, popularity_groups(counts, item_indices(model, test)), training_users)
 
 
 class Tallies(NamedTuple):
@@ -213,10 +213,10 @@ class Tallies(NamedTuple):
     popular: Tally
 
     @classmethod
-    def of(cls, wanted: Relevant, counts: Longs, training_users: int, lengths: Sequence[int]) -> "Tallies":
+    def of(cls, wanted: Relevant, counts: Longs, lengths: Sequence[int]) -> "Tallies":
         """Nothing is measured yet; `lengths` are the cut-offs, n first."""
         several = tuple(dict.fromkeys(int(length) for length in lengths))
-        ours, popular = (Tally(wanted, counts, training_users, several) for _ in range(2))
+        ours, popular = (Tally(wanted, counts, several) for _ in range(2))
         return cls(wanted, counts, ours, popular)
 
     def take(
@@ -237,9 +237,9 @@ class Tallies(NamedTuple):
             if report:
                 report(last / total)
 
-    def result(self, by: By, groups: PopularityGroups) -> RankingEvaluation:
+    def result(self, by: By, groups: PopularityGroups, training_users: int) -> RankingEvaluation:
         """The measures, once all lists were taken."""
-        lists, wanted = self.ours.result(groups), self.wanted
+        lists, wanted = self.ours.result(groups, training_users), self.wanted
         return RankingEvaluation(
             **{name: getattr(lists, name) for name in MeasuredLists.__dataclass_fields__},
             by=by,
@@ -248,7 +248,7 @@ class Tallies(NamedTuple):
             ratings=len(wanted.items),
             trained_on=wanted.left_out,
             unknown_items=int((wanted.items < 0).sum()),
-            popularity=self.popular.result(groups),
+            popularity=self.popular.result(groups, training_users),
         )
 
 

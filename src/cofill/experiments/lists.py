@@ -16,6 +16,7 @@ from cofill.experiments.plan import (
     Missing,
     Plan,
     Result,
+    Row,
     Table,
     interval,
     mean_seconds,
@@ -24,12 +25,12 @@ from cofill.experiments.runs import Protocol
 from cofill.models import Contender
 
 _OURS = "cofill"
-_MEASURES = {
-    "ndcg": Column("NDCG@10"),
-    "recall": Column("recall@10"),
-    "precision": Column("precision@10"),
-    "mrr": Column("MRR"),
-    "coverage": Column("coverage"),
+_MEASURES: dict[str, str | Column] = {
+    "ndcg": "NDCG@10",
+    "recall": "recall@10",
+    "precision": "precision@10",
+    "mrr": "MRR",
+    "coverage": "coverage",
     "novelty": Column("novelty", 2),
 }
 _AT = ((20, "recall_capped", "recall@20"), (100, "ndcg", "NDCG@100"))
@@ -43,9 +44,10 @@ _WAYS: dict[Protocol | None, str] = {None: "random", "last": "by time", "strong"
 def _draw(plan: Plan) -> Result:
     lists, ratings = plan.present(tuple(LISTS)), plan.present(tuple(LINEUP))
     ways = [way for way in _WAYS if way != "last" or plan.data.ratings.times is not None]
-    tables = [_lists_of_ten(plan, lists), _against(plan, lists, ways)]
+    tables = [Table("Lists of ten", [_of_ten(plan, one) for one in lists]), _against(plan, lists, ways)]
     tables += [_by_protocol(plan, lists, way) for way in ways if way]
-    tables += [_by_rating(plan, ratings)] if ratings else []
+    by_rating = [_of_ten(plan, one, "ranking_by_rating") for one in ratings]
+    tables += [Table("Lists of ten by predicted rating", by_rating)] if ratings else []
     missing = []
     for contender in (*lists, *ratings):
         problems = [one["ranking_problem"] for one in plan.results(contender).values() if one["ranking"] is None]
@@ -73,50 +75,40 @@ def _lists(
     return {split: one[which] for split, one in found.items() if one.get(which) is not None}
 
 
-def _lists_of_ten(plan: Plan, present: list[Contender]) -> Table:
-    rows: list[list[Cell]] = []
-    for contender in present:
-        lists, seconds = list(_lists(plan, contender).values()), mean_seconds(plan.records(contender))
-        measured = [interval([one[name] for one in lists]) for name in _MEASURES]
-        rows.append([contender.label, *measured, seconds and seconds.mean])
-    return Table("Lists of ten", (Column("algorithm"), *_MEASURES.values(), Column("seconds", 1)), rows)
+def _of_ten(plan: Plan, contender: Contender, which: str = "ranking") -> Row:
+    lists = list(_lists(plan, contender, which=which).values())
+    row: dict[str | Column, Cell] = {"algorithm": contender.label}
+    row |= {column: interval([one[name] for one in lists]) for name, column in _MEASURES.items()}
+    seconds = mean_seconds(plan.records(contender)) if which == "ranking" else None
+    return row | {Column("seconds", 1): seconds and seconds.mean}
 
 
 def _against(plan: Plan, present: list[Contender], ways: list[Protocol | None]) -> Table:
     """The ratio of our NDCG to that of every other, on the splits that both have."""
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     for contender in present:
         if contender.label == _OURS:
             continue
-        cells: list[Cell] = [contender.label]
+        row: dict[str | Column, Cell] = {"algorithm": contender.label}
         for way in ways:
             ours, theirs = (_lists(plan, one, way) for one in (LISTS[_OURS], contender))
             both = sorted(split for split in ours.keys() & theirs.keys() if theirs[split]["ndcg"] > 0)
             ratios = [ours[split]["ndcg"] / theirs[split]["ndcg"] for split in both]
-            cells.append(interval(ratios, overlap=plan.overlap(protocol=way)))
-        rows.append(cells)
-    columns = (Column("algorithm"), *(Column(_WAYS[way], 3) for way in ways))
-    return Table(f"NDCG@10 of {_OURS}, divided by that of others", columns, rows)
+            row[Column(_WAYS[way], 3)] = interval(ratios, overlap=plan.overlap(protocol=way))
+        rows.append(row)
+    return Table(f"NDCG@10 of {_OURS}, divided by that of others", rows)
 
 
 def _by_protocol(plan: Plan, present: list[Contender], way: Protocol) -> Table:
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     for contender in present:
         lists = list(_lists(plan, contender, way).values())
         at = [{one["n"]: one for one in found["cutoffs"]} for found in lists]
-        further = [interval([one[n][name] for one in at]) for n, name, _ in _AT]
-        ndcg, mrr = (interval([one[name] for one in lists]) for name in ("ndcg", "mrr"))
-        rows.append([contender.label, ndcg, *further, mrr])
-    columns = (Column("algorithm"), Column("NDCG@10"), *(Column(label) for *_, label in _AT), Column("MRR"))
-    return Table(_TITLES[way], columns, rows)
-
-
-def _by_rating(plan: Plan, present: list[Contender]) -> Table:
-    rows: list[list[Cell]] = []
-    for contender in present:
-        lists = list(_lists(plan, contender, which="ranking_by_rating").values())
-        rows.append([contender.label, *(interval([one[name] for one in lists]) for name in _MEASURES)])
-    return Table("Lists of ten by predicted rating", (Column("algorithm"), *_MEASURES.values()), rows)
+        row: dict[str | Column, Cell] = {"algorithm": contender.label}
+        row["NDCG@10"] = interval([one["ndcg"] for one in lists])
+        row |= {label: interval([one[n][name] for one in at]) for n, name, label in _AT}
+        rows.append(row | {"MRR": interval([one["mrr"] for one in lists])})
+    return Table(_TITLES[way], rows)
 
 
 EXPERIMENT = Experiment(

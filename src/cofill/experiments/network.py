@@ -14,7 +14,7 @@ takes the best epoch of it. Here the test part is not touched at all.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -31,7 +31,9 @@ from cofill.experiments.plan import (
     Experiment,
     Plan,
     Result,
+    Row,
     Table,
+    better,
     compared,
     interval,
     verdict,
@@ -52,25 +54,27 @@ def _note_alone(variant: str) -> str:
     )
 
 
-def _columns_against(reference: str) -> tuple[Column, ...]:
-    """The columns for `_cells_against`."""
-    return (
-        Column("RMSE"),
-        Column(f"better than {reference} by", 2, " %", signed=True),
-        Column(f"than {reference} it is"),
-    )
-
-
-def _cells_against(
-    plan: Plan, contender: Contender, variants: Mapping[str, Mapping[str, Any]], variant: str, reference: str
-) -> list[Cell] | None:
-    """RMSE of a variant and its comparison with the reference; None if no split has both."""
-    found, other = (plan.rmse(contender, name, **variants[name]) for name in (variant, reference))
-    comparison = compared(found, other, plan.overlap())
-    if comparison is None:
-        return None
-    better = [None, None] if variant == reference else [comparison.improvement, verdict(comparison)]
-    return [interval(list(found.values())), *better]
+def _beside(
+    plan: Plan,
+    contender: Contender,
+    variants: Mapping[str, Mapping[str, Any]],
+    what: str,
+    reference: str,
+    about: Mapping[str, str | Column],
+) -> Iterator[tuple[str, Row]]:
+    """Each variant that shares a split with the reference: its settings, its RMSE, and how it compares."""
+    found = {name: plan.rmse(contender, name, **changes) for name, changes in variants.items()}
+    for name, changes in variants.items():
+        comparison = compared(found[name], found[reference], plan.overlap())
+        if comparison is None:
+            continue
+        settings, other = plan.run(contender, 0, **changes).all_settings, name != reference
+        row: dict[str | Column, Cell] = {"network": contender.label, what: name}
+        row |= {column: float(settings[setting]) for setting, column in about.items()}
+        row["RMSE"] = interval(list(found[name].values()))
+        row[better(reference)] = comparison.improvement if other else None
+        row[f"than {reference} it is"] = verdict(comparison) if other else None
+        yield name, row
 
 
 # What the loss counts
@@ -84,27 +88,13 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def _draw_loss(plan: Plan) -> Result:
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
+    about = {"alpha": Column("alpha", 2), "beta": Column("beta", 2), "noise_ratio": Column("hidden share", 2)}
     for contender in plan.present(_LABELS):
-        for variant, changes in _VARIANTS.items():
-            cells = _cells_against(plan, contender, _VARIANTS, variant, "mixed")
-            if cells is None:
-                continue
-            settings = plan.run(contender, 0, **changes).all_settings
-            known = plan.published and contender.label == "V-CFN"
-            theirs = {name: figures[variant] for name, figures in paper.LOSS.items()} if known else {}
-            given = (float(settings[name]) for name in ("alpha", "beta", "noise_ratio"))
-            rows.append([contender.label, variant, *given, *cells, theirs.get("ml-10m"), theirs.get("ml-20m")])
-    columns = (
-        Column("network"),
-        Column("loss"),
-        Column("alpha", 2),
-        Column("beta", 2),
-        Column("hidden share", 2),
-        *_columns_against("mixed"),
-        Column("paper's, ML-10M"),
-        Column("paper's, ML-20M"),
-    )
+        known = plan.published and contender.label == "V-CFN"
+        for variant, row in _beside(plan, contender, _VARIANTS, "loss", "mixed", about):
+            theirs = {name: of[variant] if known else None for name, of in paper.LOSS.items()}
+            rows.append({**row, "paper's, ML-10M": theirs["ml-10m"], "paper's, ML-20M": theirs["ml-20m"]})
     notes = (
         "Supervised: only ratings that were hidden from the network count. Unsupervised: nothing is hidden, all count. "
         "The other settings are those of the mixed loss; epochs are chosen by validation in each.",
@@ -114,7 +104,7 @@ def _draw_loss(plan: Plan) -> Result:
         "MovieLens-20M: 0.25 and 0). The second is meant: with nothing hidden, the supervised loss would be 0.",
         VERDICT_NOTE,
     )
-    return Result((Table("What the loss counts", columns, rows),), notes)
+    return Result((Table("What the loss counts", rows),), notes)
 
 
 LOSS = Experiment(
@@ -163,27 +153,15 @@ def _best(plan: Plan, contender: Contender) -> dict[str, Any] | None:
 
 
 def _draw_tanh(plan: Plan) -> Result:
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
+    about = {"learning_rate": "learning rate", "weight_decay": "weight decay"}
     for contender in plan.present(_LABELS):
         best = _best(plan, contender)
         functions = {"tanh": _NETWORK_ALONE} | ({"none": best} if best else {})
-        for name, changes in functions.items():
-            cells = _cells_against(plan, contender, functions, name, "tanh")
-            if cells is None:
-                continue
-            settings = plan.run(contender, 0, **changes).all_settings
-            known = plan.published and contender.label == "V-CFN"
-            theirs = (paper.TANH if name == "tanh" else paper.LINEAR) if known else None
-            given = (float(settings[name]) for name in ("learning_rate", "weight_decay"))
-            rows.append([contender.label, name, *given, *cells, theirs])
-    columns = (
-        Column("network"),
-        Column("function"),
-        Column("learning rate"),
-        Column("weight decay"),
-        *_columns_against("tanh"),
-        Column("paper's, ML-10M"),
-    )
+        known = plan.published and contender.label == "V-CFN"
+        for name, row in _beside(plan, contender, functions, "function", "tanh", about):
+            theirs = paper.TANH if name == "tanh" else paper.LINEAR
+            rows.append({**row, "paper's, ML-10M": theirs if known else None})
     trials = _QUICK_TRIALS if plan.quick else _TRIALS
     notes = (
         f"Without tanh, learning rate and weight decay are the best of {trials} trials on a tenth of the training part "
@@ -194,7 +172,7 @@ def _draw_tanh(plan: Plan) -> Result:
         SETTINGS_NOTE,
         VERDICT_NOTE,
     )
-    return Result((Table("With and without tanh", columns, rows),), notes)
+    return Result((Table("With and without tanh", rows),), notes)
 
 
 NON_LINEARITY = Experiment(
@@ -224,15 +202,15 @@ def _draw_convergence(plan: Plan) -> Result:
     means = {label: [fmean(at) for at in zip(*found, strict=True)] for label, found in curves.items() if found}
     patience = {label: int(plan.run(LINEUP[label], 0).all_settings["patience"]) for label in labels}
     kept = {label: [_kept(curve, patience[label]) for curve in curves[label]] for label in labels}
-    rows: list[list[Cell]] = [
-        [str(epoch), *(means[label][epoch - 1] if label in means else None for label in labels)]
+    rows: list[Row] = [
+        {"epoch": str(epoch), **{label: means[label][epoch - 1] if label in means else None for label in labels}}
         for epoch in _SHOWN
         if epoch <= max(map(len, means.values()), default=0)
     ]
-    rows.append(["least", *(interval([min(curve) for curve in curves[label]]) for label in labels)])
+    rows.append({"epoch": "least", **{label: interval([min(curve) for curve in curves[label]]) for label in labels}})
     least = {label: [curve.index(min(curve)) + 1 for curve in curves[label]] for label in labels}
     for what, found in (("epoch of the least", least), ("epoch that early stopping keeps", kept)):
-        rows.append([what, *(_listed(found[label]) for label in labels)])
+        rows.append({"epoch": what, **{label: _listed(found[label]) for label in labels}})
     notes = (
         "Validation ratings are a tenth of the training part. The test part, which the paper shows, is not touched.",
         *(["Values are means over the splits; the last two rows are of each in turn."] if plan.splits > 1 else []),
@@ -256,8 +234,7 @@ def _draw_convergence(plan: Plan) -> Result:
         marked="kept by early stopping",
         points=False,
     )
-    columns = (Column("epoch"), *(Column(label) for label in labels))
-    return Result((Table("Validation RMSE by epoch", columns, rows),), notes, chart=chart if means else None)
+    return Result((Table("Validation RMSE by epoch", rows),), notes, chart=chart if means else None)
 
 
 def _listed(epochs: list[int]) -> Cell:

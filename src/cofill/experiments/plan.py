@@ -94,38 +94,43 @@ class Column:
         return text + self.unit
 
 
+Row = Mapping[str | Column, Cell]
+"""Cells by the column that they belong to; a name alone is a column with four digits."""
+
+
+def better(reference: str) -> Column:
+    """The column of a paired comparison with the reference."""
+    return Column(f"better than {reference} by", 2, " %", signed=True)
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells; a column without a single value is not shown."""
 
     title: str
-    columns: tuple[Column, ...]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Row]
+
+    @property
+    def columns(self) -> dict[str | Column, Column]:
+        """By their keys in the rows."""
+        keys = dict.fromkeys(key for row in self.rows for key in row)
+        return {key: key if isinstance(key, Column) else Column(key) for key in keys}
 
     def shown(self) -> tuple[list[str], list[list[str]]]:
         """The names of the columns, and the cells, as text."""
-        filled = [at for at in range(len(self.columns)) if any(row[at] is not None for row in self.rows)]
-        names = [self.columns[at].name for at in filled]
-        return names, [[self.columns[at].shown(row[at]) for at in filled] for row in self.rows]
+        filled = {key: one for key, one in self.columns.items() if any(row.get(key) is not None for row in self.rows)}
+        rows = [[column.shown(row.get(key)) for key, column in filled.items()] for row in self.rows]
+        return [column.name for column in filled.values()], rows
 
     def markdown(self) -> str:
         names, rows = self.shown()
-        numeric = [
-            not any(isinstance(row[at], str) for row in self.rows)
-            for at in range(len(self.columns))
-            if self.columns[at].name in names
-        ]
-        lines = [names, ["---:" if right else "---" for right in numeric], *rows]
+        worded = {self.columns[key].name for row in self.rows for key, cell in row.items() if isinstance(cell, str)}
+        lines = [names, ["---" if name in worded else "---:" for name in names], *rows]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
     def as_json(self) -> dict[str, Any]:
-        rows = [
-            {
-                column.name: cell.as_json() if isinstance(cell, Interval) else cell
-                for column, cell in zip(self.columns, row, strict=True)
-            }
-            for row in self.rows
-        ]
+        cells = [{column.name: row.get(key) for key, column in self.columns.items()} for row in self.rows]
+        rows = [{n: cell.as_json() if isinstance(cell, Interval) else cell for n, cell in row.items()} for row in cells]
         return {"title": self.title, "rows": rows}
 
 

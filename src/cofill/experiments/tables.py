@@ -11,12 +11,13 @@ from cofill.experiments.plan import (
     PAPER,
     SETTINGS_NOTE,
     VERDICT_NOTE,
-    Cell,
     Column,
     Experiment,
     Plan,
     Result,
+    Row,
     Table,
+    better,
     compared,
     interval,
     mean_seconds,
@@ -33,39 +34,33 @@ _MEBIBYTE = 2**20
 def _draw_rmse(plan: Plan) -> Result:
     published = paper.RMSE.get(plan.published or "", {})
     reference = plan.rmse(LINEUP[_REFERENCE])
-    accuracy: list[list[Cell]] = []
-    against: list[list[Cell]] = []
+    accuracy: list[Row] = []
+    against: list[Row] = []
     for contender in plan.present((*LINEUP, *PAPER)):
         records, errors = plan.records(contender), plan.rmse(contender)
         rmse, seconds = interval(list(errors.values())), mean_seconds(records)
         theirs = published.get(contender.label.removesuffix(AS_PUBLISHED))
+        difference = (rmse.mean / theirs.mean - 1) * 100 if rmse and theirs else None
         accuracy.append(
-            [
-                contender.label,
-                rmse,
-                theirs,
-                (rmse.mean / theirs.mean - 1) * 100 if rmse and theirs else None,
-                interval([record["result"]["mae"] for record in records.values()]),
-                seconds and seconds.mean,
-            ]
+            {
+                "algorithm": contender.label,
+                "RMSE": rmse,
+                "paper's RMSE": theirs,
+                Column("difference", 2, " %", signed=True): difference,
+                "MAE": interval([record["result"]["mae"] for record in records.values()]),
+                Column("seconds", 1): seconds and seconds.mean,
+            }
         )
         comparison = compared(errors, reference, plan.overlap())
         if comparison and contender.label != _REFERENCE:
-            against.append([contender.label, comparison.improvement, comparison.p_value, verdict(comparison)])
-    columns = (
-        Column("algorithm"),
-        Column("RMSE"),
-        Column("paper's RMSE"),
-        Column("difference", 2, " %", signed=True),
-        Column("MAE"),
-        Column("seconds", 1),
-    )
-    columns_against = (
-        Column("algorithm"),
-        Column(f"better than {_REFERENCE} by", 2, " %", signed=True),
-        Column("p", 3),
-        Column("verdict"),
-    )
+            against.append(
+                {
+                    "algorithm": contender.label,
+                    better(_REFERENCE): comparison.improvement,
+                    Column("p", 3): comparison.p_value,
+                    "verdict": verdict(comparison),
+                }
+            )
     notes = (
         "± is the 95 % interval of the mean over the splits, by Student's t. Every test rating counts.",
         SETTINGS_NOTE,
@@ -76,11 +71,7 @@ def _draw_rmse(plan: Plan) -> Result:
         "where the splits were trained with different numbers of threads.",
         *(() if plan.data.described else ("There is no side information, so there is no ++.",)),
     )
-    tables = (
-        Table("Accuracy", columns, accuracy),
-        Table(f"Against {_REFERENCE} on the same splits", columns_against, against),
-    )
-    return Result(tables, notes)
+    return Result((Table("Accuracy", accuracy), Table(f"Against {_REFERENCE} on the same splits", against)), notes)
 
 
 RMSE = Experiment(
@@ -117,7 +108,7 @@ def _draw_side(plan: Plan) -> Result:
 def _of_clusters(plan: Plan, plain: str, hybrid: str, ratio: float | None) -> Table:
     found = [plan.results(LINEUP[label], f"at {plan.split_words(ratio)}", ratio=ratio) for label in (plain, hybrid)]
     theirs = paper.BY_CLUSTER[ratio or 0.9] if plan.published and plain == "V-CFN" else None
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     for cluster in range(_CLUSTERS + 1):
         before, after = (_rmse_by_split(results, cluster) for results in found)
         comparison = compared(after, before, plan.overlap(ratio))
@@ -126,28 +117,20 @@ def _of_clusters(plan: Plan, plain: str, hybrid: str, ratio: float | None) -> Ta
         own = theirs[cluster] if theirs else None
         same = own if plan.published == "ml-10m" else None
         rows.append(
-            [
-                "all" if cluster == _CLUSTERS else f"{cluster * 20} to {cluster * 20 + 20} %",
-                interval(comparison.other.values),
-                interval(comparison.one.values),
-                comparison.improvement,
-                verdict(comparison),
-                same and same.plain,
-                same and same.hybrid,
-                own and own.percent,
-            ]
+            {
+                "items, from the least rated": "all"
+                if cluster == _CLUSTERS
+                else f"{cluster * 20} to {cluster * 20 + 20} %",
+                plain: interval(comparison.other.values),
+                hybrid: interval(comparison.one.values),
+                Column("improvement", 2, " %", signed=True): comparison.improvement,
+                f"{hybrid} is": verdict(comparison),
+                f"paper's {plain}": same and same.plain,
+                f"paper's {hybrid}": same and same.hybrid,
+                Column("paper's improvement", 2, " %", signed=True): own and own.percent,
+            }
         )
-    columns = (
-        Column("items, from the least rated"),
-        Column(plain),
-        Column(hybrid),
-        Column("improvement", 2, " %", signed=True),
-        Column(f"{hybrid} is"),
-        Column(f"paper's {plain}"),
-        Column(f"paper's {hybrid}"),
-        Column("paper's improvement", 2, " %", signed=True),
-    )
-    return Table(f"{plain} and {hybrid}, {plan.split_words(ratio)}", columns, rows)
+    return Table(f"{plain} and {hybrid}, {plan.split_words(ratio)}", rows)
 
 
 def _rmse_by_split(results: dict[int, dict[str, Any]], cluster: int) -> dict[int, float]:
@@ -184,7 +167,10 @@ def _draw_ratio(plan: Plan) -> Result:
     found = [
         [interval(list(plan.rmse(one, f"at {ratio:.0%}", ratio=ratio).values())) for ratio in ratios] for one in present
     ]
-    rows: list[list[Cell]] = [[f"{ratio:.0%}", *(of[at] for of in found)] for at, ratio in enumerate(ratios)]
+    rows: list[Row] = [
+        {"trained on": f"{ratio:.0%}", **{one.label: of[at] for one, of in zip(present, found, strict=True)}}
+        for at, ratio in enumerate(ratios)
+    ]
     lines = []
     for contender, intervals in zip(present, found, strict=True):
         points = [(ratio * 100, one) for ratio, one in zip(ratios, intervals, strict=True) if one is not None]
@@ -206,7 +192,6 @@ def _draw_ratio(plan: Plan) -> Result:
         y_label="RMSE on the rest (in ratings)",
         lines=tuple(lines),
     )
-    columns = (Column("trained on"), *(Column(contender.label) for contender in present))
     notes = (
         f"{SETTINGS_NOTE} They are the same at every share.",
         "The test part is all that is not trained on, so it is another one at each share.",
@@ -214,8 +199,7 @@ def _draw_ratio(plan: Plan) -> Result:
         "share stand side by side so that no bar hides another.",
     )
     splits = "random splits, seed 0" if plan.splits == 1 else f"random splits, seeds 0 to {plan.splits - 1}"
-    table = Table("RMSE by share trained on", columns, rows)
-    return Result((table,), notes, chart=chart if lines else None, splits=splits)
+    return Result((Table("RMSE by share trained on", rows),), notes, chart=chart if lines else None, splits=splits)
 
 
 TRAINING_RATIO = Experiment(
@@ -235,7 +219,7 @@ TRAINING_RATIO = Experiment(
 def _draw_cost(plan: Plan) -> Result:
     reference = plan.records(LINEUP[_REFERENCE], task="cost")
     published = paper.COST.get(plan.published or "", {})
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     for contender in plan.present(tuple(LINEUP)):
         records = plan.records(contender, task="cost")
         found = [record["result"] for record in records.values()]
@@ -245,32 +229,21 @@ def _draw_cost(plan: Plan) -> Result:
             for split, record in records.items()
             if split in reference and record["session"] == reference[split]["session"]
         ]
+        times = fmean(own for own, _ in same) / fmean(other for _, other in same) if same else None
         rows.append(
-            [
-                contender.label,
-                round(fmean(one["parameters"] for one in found)) if found else None,
-                theirs and theirs.parameters,
-                mean_seconds(records),
-                fmean(own for own, _ in same) / fmean(other for _, other in same) if same else None,
-                theirs and theirs.seconds,
-                theirs and theirs.seconds / published[_REFERENCE].seconds,
-                interval([one["peak_bytes"] / _MEBIBYTE for one in found]),
-                interval([one["bytes_before"] / _MEBIBYTE for one in found]),
-                theirs and theirs.mebibytes,
-            ]
+            {
+                "algorithm": contender.label,
+                "parameters": round(fmean(one["parameters"] for one in found)) if found else None,
+                "paper's": theirs and theirs.parameters,
+                Column("seconds", 1): mean_seconds(records),
+                Column(f"times {_REFERENCE}", 2): times,
+                "paper's seconds": theirs and theirs.seconds,
+                Column(f"paper's times {_REFERENCE}", 2): theirs and theirs.seconds / published[_REFERENCE].seconds,
+                Column("peak MiB", 0): interval([one["peak_bytes"] / _MEBIBYTE for one in found]),
+                Column("of these before training", 0): interval([one["bytes_before"] / _MEBIBYTE for one in found]),
+                "paper's MiB": theirs and theirs.mebibytes,
+            }
         )
-    columns = (
-        Column("algorithm"),
-        Column("parameters"),
-        Column("paper's"),
-        Column("seconds", 1),
-        Column(f"times {_REFERENCE}", 2),
-        Column("paper's seconds"),
-        Column(f"paper's times {_REFERENCE}", 2),
-        Column("peak MiB", 0),
-        Column("of these before training", 0),
-        Column("paper's MiB"),
-    )
     notes = (
         "Seconds are of the whole training: with the search for the number of epochs, and the columns solved for. "
         "What a process does only once, such as compiling, is not counted. The paper's are of a graphics card (GTX "
@@ -280,7 +253,7 @@ def _draw_cost(plan: Plan) -> Result:
         "Peak memory is that of the process, with its libraries and the ratings; the paper's is that of the card.",
         "Parameters are the weights and biases of a network, or the vectors of all users and items.",
     )
-    return Result((Table("What a training takes", columns, rows),), notes)
+    return Result((Table("What a training takes", rows),), notes)
 
 
 COST = Experiment(

@@ -423,10 +423,6 @@ class Recommender(ABC):
             )
         return Predicted(ratings, self._clipped(ratings - radius), self._clipped(ratings + radius))
 
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
-        return self.predictor.quickest_order(users, items)
-
     def _clipped(self, ratings: Floats) -> Floats:
         return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
 
@@ -625,7 +621,7 @@ class Recommender(ABC):
         lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
         return lower
 
-    def _raters(self) -> Longs:
+    def raters(self) -> Longs:
         """(items,): how many users rated each item, or did something with it, whichever are more."""
         counts, beside = self.item_counts(), self.scorer.feedback.beside
         if beside is None:
@@ -636,7 +632,7 @@ class Recommender(ABC):
 
     def _unrated_last(self, scores: Floats) -> Floats:
         """(..., items): scores (changed in place) in which items without a rating are below all others."""
-        unrated = self._raters() == 0
+        unrated = self.raters() == 0
         if unrated.any() and not unrated.all():
             above = scores[..., unrated].max(-1, keepdims=True) - scores[..., ~unrated].min(-1, keepdims=True)
             scores[..., unrated] -= np.maximum(above, 0) + 1
@@ -685,7 +681,7 @@ class Recommender(ABC):
         scores = self._scores(given, by)
         best = np.array(selection.best(scores, known if exclude_known else known[:0], n), np.int32)
         ratings = self._clipped(self.predictor.at(given, best)) if self.rated else None
-        found = BestItems(np.array([len(best)]), best, scores[best], ratings, self._raters()[best])
+        found = BestItems(np.array([len(best)]), best, scores[best], ratings, self.raters()[best])
         return next(found.lists(self.items, self.titles))
 
     def recommend_many(
@@ -743,7 +739,7 @@ class Recommender(ABC):
         items = np.concatenate([STRANGER.others, *(items for items, _ in found)])
         chosen = np.concatenate([STRANGER.ratings, *(scores for _, scores in found)])
         ratings = self.predict_indices(np.repeat(users, lengths).astype(np.int32), items) if self.rated else None
-        return BestItems(lengths, items, chosen, ratings, self._raters()[items])
+        return BestItems(lengths, items, chosen, ratings, self.raters()[items])
 
     def _selection(self, by: By, rules: Rules) -> Selection:
         """Rules worked out for the items as they are now."""
@@ -754,7 +750,7 @@ class Recommender(ABC):
         return Catalogue(
             self.items,
             self.item_attributes,
-            counts=self._raters(),
+            counts=self.raters(),
             placeable=self.predictor.item_features.described,
             vectors=vectors,
             floor=0.0 if by == "list" else self.scale.low,
@@ -773,9 +769,14 @@ class Recommender(ABC):
         if vectors.shape[1] == 0:
             raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
         likeness = _likeness_to(index, vectors, known)
-        best = self._selection("list", cast(Rules, rules)).nearest(likeness, n)  # each of the rules is one of lists
-        entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
+        best = self.items_by(likeness, n, **rules)
+        entries = [Similar(item, float(likeness[self.items.index(item)]), self.titles.get(item)) for item in best]
         return RankedList(entries, Similar._fields, integers=self.items.integers)
+
+    def items_by(self, scores: Floats, n: int = 10, **rules: Unpack[SimilarRules]) -> list[Id]:
+        """The n items with the greatest of your own scores (items,), within rules; -inf is in no list."""
+        best = self._selection("list", cast(Rules, rules)).nearest(scores, n)  # each of the rules is one of lists
+        return [self.items.id(index) for index in best]
 
     # Explanations
 
@@ -938,6 +939,11 @@ class Recommender(ABC):
         users, items = self._pair_indices(pairs)
         seen = (users >= 0) & (items >= 0)
         self.predictor.remove(users[seen], items[seen])
+        feedback = self.scorer.feedback
+        if feedback.sequences is not None:
+            for user, item in zip(users[seen].tolist(), items[seen].tolist(), strict=True):
+                if item not in feedback.items_of(user):
+                    feedback.sequences.remove(user, item)
         self._tell_scorer(users[seen], items[seen])
         return self
 

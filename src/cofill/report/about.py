@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.charts.axes import round_step, tick_label
-from cofill.charts.graphs import Mark, Series, bars, curves, histogram
-from cofill.charts.markup import Markup, element
+from cofill.charts.graphs import Line, Mark, bars, curves, histogram, round_step, tick_label
+from cofill.charts.markup import Amount, Markup, element
 from cofill.models.results import EpochRecord
 from cofill.progress import duration
 from cofill.report.page_parts import code, figure, figures, paragraph, section, table, unfolded
@@ -94,7 +93,7 @@ def _long_tail(by_popularity: npt.NDArray[np.int64]) -> Markup:
     shares = 100 * sums[places] / max(int(sums[-1]), 1)
     return curves(
         "The share of the ratings that the most rated items have, against their share of the items.",
-        [Series("ratings", (100 * places / count).tolist(), shares.tolist())],
+        [Line("ratings", (100 * places / count).tolist(), shares.tolist())],
         x="most rated items (% of all items)",
         y="their ratings (% of all ratings)",
     )
@@ -156,7 +155,7 @@ def _training_parts(history: Sequence[EpochRecord]) -> list[Markup]:
             len(records),
             records[-1].loss,
             min((r.validation_rmse for r in records if r.validation_rmse is not None), default=None),
-            duration(sum(record.seconds for record in records)),
+            Amount(duration(sum(record.seconds for record in records))),
         )
         for name, records in phases.items()
     ]
@@ -194,10 +193,7 @@ def _validation(history: Sequence[EpochRecord]) -> Markup:
     best, epoch = min(point for points in measured.values() for point in points)
     return curves(
         f"Validation RMSE by epoch; the best is {best:.4f} in epoch {epoch}.",
-        [
-            Series(name, [epoch for _, epoch in points], [rmse for rmse, _ in points])
-            for name, points in measured.items()
-        ],
+        [Line(name, [epoch for _, epoch in points], [rmse for rmse, _ in points]) for name, points in measured.items()],
         x="epoch",
         y="validation RMSE (points of the rating scale)",
         mark=Mark(epoch, best, f"best: {best:.4f} in epoch {epoch}"),
@@ -206,7 +202,7 @@ def _validation(history: Sequence[EpochRecord]) -> Markup:
 
 def _losses(phases: Mapping[str, Sequence[EpochRecord]]) -> Markup:
     series = [
-        Series(name, [record.epoch for record in records], [record.loss for record in records])
+        Line(name, [record.epoch for record in records], [record.loss for record in records])
         for name, records in phases.items()
     ]
     return curves("The training loss by epoch.", series, x="epoch", y="loss (scaled, squared)")

@@ -3,9 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from cofill.charts.label_places import Box, Point, place_labels
-from cofill.charts.markup import Markup, element, shortened
-from cofill.charts.neighbour_map import NEIGHBOURS, kept_neighbours, map_of
+from cofill.charts.markup import Amount, Markup, Stars, element, shortened
+from cofill.charts.neighbour_map import NEIGHBOURS, Box, Point, kept_neighbours, map_of, place_labels
 from cofill.models.results import MOST_ITEMS
 from cofill.progress import share_done
 from cofill.report.page_parts import beside, code, figure, paragraph, section, table
@@ -175,14 +174,14 @@ def _example(subject: Subject, user: int) -> Markup:
     name = str(model.users.id(user))
     items, given = subject.ratings_of(user)
     best = np.lexsort((-model.item_counts()[items], -given))[:_LIKED]
-    liked = [(subject.title(int(items[at])), f"{given[at]:g}") for at in best]
+    liked = [(subject.title(int(items[at])), Amount(f"{given[at]:g}")) for at in best]
     in_test = _test_ratings(subject, user)
     recommended = [
         (
             rank,
             entry.title or str(entry.item),
-            *(() if entry.rating is None else (f"{entry.rating:z.2f}",)),
-            *_in_test(in_test, model.items.index(entry.item)),
+            *(() if entry.rating is None else (Stars(entry.rating),)),
+            *(() if in_test is None else (in_test.get(model.items.index(entry.item)),)),
         )
         for rank, entry in enumerate(model.recommend(model.users.id(user), _RECOMMENDED), 1)
     ]
@@ -197,16 +196,11 @@ def _example(subject: Subject, user: int) -> Markup:
     return element("div", element("h3", heading), beside(left, right))
 
 
-def _test_ratings(subject: Subject, user: int) -> dict[int, float] | None:
+def _test_ratings(subject: Subject, user: int) -> dict[int, Amount] | None:
     """What the user gave in the test part, by index of the item; None without one."""
     if subject.test is None:
         return None
     users, items = subject.test_pairs
     theirs = (users == user) & (items >= 0)
-    return dict(zip(items[theirs].tolist(), subject.test.values[theirs].tolist(), strict=True))
-
-
-def _in_test(in_test: dict[int, float] | None, item: int) -> tuple[str, ...]:
-    if in_test is None:
-        return ()
-    return (f"{in_test[item]:g}" if item in in_test else "-",)
+    given = (Amount(f"{rating:g}") for rating in subject.test.values[theirs].tolist())
+    return dict(zip(items[theirs].tolist(), given, strict=True))

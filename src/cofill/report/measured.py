@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.charts.graphs import Series, bars, curves, histogram
+from cofill.charts.graphs import Line, bars, curves, histogram
 from cofill.charts.markup import Markup, element
 from cofill.errors import DataError
 from cofill.evaluation import Cluster, Evaluation, MeasuredLists, UserCluster
@@ -16,17 +16,17 @@ from cofill.report.subject import MOST_ITEMS_OF_EASE, Subject
 
 _TITLE = "Predictions"
 _HELD = "within 90 % interval"
-_OURS, _MEANS = "this model", "means alone"
+_OURS, _BIASES = "this model", "biases"
 
 
 def predictions_section(subject: Subject) -> Markup:
-    """How far off predictions are, beside the means alone; how to measure it where nothing was."""
+    """How far off predictions are, beside the biases; how to measure it where nothing was."""
     if subject.test is None:
         return section("predictions", _TITLE, _without_test())
     if not subject.rated:
         told = paragraph("There are no ratings to compare predictions with: lists alone are measured.")
         return section("predictions", _TITLE, *_warnings(subject), told)
-    found, means = subject.evaluation, subject.means_evaluation
+    found, biases = subject.evaluation, subject.biases_evaluation
     held = () if found.within_interval is None else (found.within_interval,)
     names, group = value_groups(subject.tested.values)
     rows = _by_true_rating(subject, names, group)
@@ -35,35 +35,39 @@ def predictions_section(subject: Subject) -> Markup:
         _TITLE,
         *_warnings(subject),
         paragraph(
-            "How far off predictions are, in points of the rating scale; less is better. The means alone (biases) are "
-            "what is usual, and what this user gives and this item gets above it."
+            "How far off predictions are, in points of the rating scale; less is better. The biases are the overall "
+            "mean, what this user gives above it, and what this item gets above it"
+            f"{', and what the side information adds to that' if subject.described else ''}."
         ),
         table(
             f"On {subject.test_name or 'the test part'}",
-            ("who predicts", "RMSE", "MAE", *(_HELD for _ in held), "ratings", "of these cold"),
+            ("model", "RMSE", "MAE", *(_HELD for _ in held), "ratings", "of these cold"),
             [
-                ("this model", found.rmse, found.mae, *held, found.ratings, found.cold),
-                ("means alone", means.rmse, means.mae, *(None for _ in held), means.ratings, means.cold),
+                (_OURS, found.rmse, found.mae, *held, found.ratings, found.cold),
+                (_BIASES, biases.rmse, biases.mae, *(None for _ in held), biases.ratings, biases.cold),
             ],
             own=0,
         ),
         *_remarks(found),
         figures(
-            _cluster_figure(found.clusters, means.clusters, "item"),
-            _cluster_figure(found.user_clusters, means.user_clusters, "user"),
+            _cluster_figure(found.clusters, biases.clusters, "item"),
+            _cluster_figure(found.user_clusters, biases.user_clusters, "user"),
             _spread(subject),
         ),
         unfolded(
             "The numbers behind these figures",
             beside(
-                _cluster_table(found.clusters, means.clusters, "item"),
-                _cluster_table(found.user_clusters, means.user_clusters, "user"),
+                _cluster_table(found.clusters, biases.clusters, "item"),
+                _cluster_table(found.user_clusters, biases.user_clusters, "user"),
             ),
             with_figure(
                 table(
                     "By the rating that was given",
-                    ("rating", "test ratings", "mean prediction", "RMSE", "mean of the means", "RMSE of the means"),
-                    [(row.name, row.ratings, row.mean, row.rmse, row.mean_of_means, row.rmse_of_means) for row in rows],
+                    ("rating", "test ratings", "mean prediction", "RMSE", "mean of the biases", "RMSE of the biases"),
+                    [
+                        (row.name, row.ratings, row.mean, row.rmse, row.mean_of_biases, row.rmse_of_biases)
+                        for row in rows
+                    ],
                 ),
                 _drawn_to_the_middle(rows),
             ),
@@ -112,7 +116,7 @@ def _warnings(subject: Subject) -> list[Markup]:
 
 
 def _cluster_figure(
-    clusters: Sequence[Cluster | UserCluster], means: Sequence[Cluster | UserCluster], side: str
+    clusters: Sequence[Cluster | UserCluster], biases: Sequence[Cluster | UserCluster], side: str
 ) -> Markup:
     picture = bars(
         f"RMSE by number of training ratings of the {side}, from the least to the most rated fifth.",
@@ -122,13 +126,13 @@ def _cluster_figure(
         y="RMSE",
         written=["" if cluster.rmse is None else f"{cluster.rmse:.2f}" for cluster in clusters],
         name=_OURS,
-        other=(_MEANS, [cluster.rmse for cluster in means]),
+        other=(_BIASES, [cluster.rmse for cluster in biases]),
     )
     return figure(picture, f"In five groups of as many {side}s each, by the number of their training ratings.")
 
 
 def _cluster_table(
-    clusters: Sequence[Cluster | UserCluster], means: Sequence[Cluster | UserCluster], side: str
+    clusters: Sequence[Cluster | UserCluster], biases: Sequence[Cluster | UserCluster], side: str
 ) -> Markup:
     intervals = any(c.within_interval is not None for c in clusters)
     rows = [
@@ -136,19 +140,19 @@ def _cluster_table(
             *(f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, other.rmse),
             *((c.within_interval,) if intervals else ()),
         )
-        for c, other in zip(clusters, means, strict=True)
+        for c, other in zip(clusters, biases, strict=True)
     ]
     held = (_HELD,) if intervals else ()
-    columns = (f"{side}s", "training ratings up to", "test ratings", "RMSE", "RMSE of the means", *held)
+    columns = (f"{side}s", "training ratings up to", "test ratings", "RMSE", "RMSE of the biases", *held)
     return table(f"By number of training ratings of the {side}", columns, rows)
 
 
 def _spread(subject: Subject) -> Markup:
-    ours, means = (
-        said.astype(np.float64) - subject.tested.values for said in (subject.predictions, subject.means_said)
+    ours, theirs = (
+        said.astype(np.float64) - subject.tested.values for said in (subject.predictions, subject.biases_said)
     )
-    edges = round_edges(float(min(ours.min(), means.min())), float(max(ours.max(), means.max())), 40)
-    counts, others = (np.histogram(errors, edges)[0].tolist() for errors in (ours, means))
+    edges = round_edges(float(min(ours.min(), theirs.min())), float(max(ours.max(), theirs.max())), 40)
+    counts, others = (np.histogram(errors, edges)[0].tolist() for errors in (ours, theirs))
     picture = histogram(
         f"Histogram of the errors: mean {ours.mean():z.3f}, standard deviation {ours.std():.3f}.",
         edges,
@@ -156,7 +160,7 @@ def _spread(subject: Subject) -> Markup:
         x="prediction - rating (points)",
         y="test ratings",
         name=_OURS,
-        other=Series(_MEANS, edges[:-1], others),
+        other=(_BIASES, others),
     )
     half = float((np.abs(ours) <= 0.5).mean())
     return figure(
@@ -174,8 +178,8 @@ class _Row(NamedTuple):
     ratings: int
     mean: float
     rmse: float
-    mean_of_means: float
-    rmse_of_means: float
+    mean_of_biases: float
+    rmse_of_biases: float
 
 
 def _by_true_rating(subject: Subject, names: list[str], group: npt.NDArray[np.int64]) -> list[_Row]:
@@ -186,7 +190,7 @@ def _by_true_rating(subject: Subject, names: list[str], group: npt.NDArray[np.in
             continue
         given = subject.tested.values[inside].astype(np.float64)
         measured = []
-        for said in (subject.predictions, subject.means_said):
+        for said in (subject.predictions, subject.biases_said):
             predicted = said[inside].astype(np.float64)
             measured += [float(predicted.mean()), float(np.sqrt(np.mean((predicted - given) ** 2)))]
         rows.append(_Row(name, float(given.mean()), len(given), *measured))
@@ -196,11 +200,11 @@ def _by_true_rating(subject: Subject, names: list[str], group: npt.NDArray[np.in
 def _drawn_to_the_middle(rows: Sequence[_Row]) -> Markup:
     places = [row.given for row in rows]
     picture = curves(
-        "Mean prediction by true rating, beside the means alone and the diagonal of a model that never errs.",
+        "Mean prediction by true rating, beside the biases and the diagonal of a model that never errs.",
         [
-            Series(_OURS, places, [row.mean for row in rows]),
-            Series(_MEANS, places, [row.mean_of_means for row in rows]),
-            Series("without any error", places, places),
+            Line(_OURS, places, [row.mean for row in rows]),
+            Line(_BIASES, places, [row.mean_of_biases for row in rows]),
+            Line("without any error", places, places),
         ],
         x="rating that was given",
         y="mean prediction (points)",

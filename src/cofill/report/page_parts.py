@@ -7,9 +7,9 @@ Light or dark as the reader's system says, one column on a telephone, plain in p
 from collections.abc import Sequence
 from importlib.resources import files
 
-from cofill.charts.design import LIGHT, SERIES_TOKENS, TOKENS
+from cofill.charts.design import LIGHT, TOKENS
 from cofill.charts.graphs import STYLE
-from cofill.charts.markup import Markup, element, shown
+from cofill.charts.markup import Amount, Markup, element, shown
 
 _SHORT = 14  # characters of a cell that is not worth breaking
 
@@ -81,7 +81,7 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
     `own` is the row of the model itself, beside what it is compared with.
     """
-    numeric = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))]
+    numeric = [all(isinstance(row[at], int | float | Amount | None) for row in rows) for at in range(len(columns))]
     classes = ["number" if right else None for right in numeric]
     head = [
         element("th", name, scope="col", class_=" ".join(filter(None, (kind, "short" if len(name) <= _SHORT else ""))))
@@ -105,5 +105,5 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 _RULES = (files("cofill.report") / "report.css").read_text(encoding="utf-8")
 _PRINTED = "".join(f"--{name}:{value};" for name, value in (LIGHT | {"ink": "#000", "muted": "#444"}).items())
 
-CSS = f"{TOKENS}{SERIES_TOKENS}{_RULES}{STYLE}@media print{{:root{{{_PRINTED}}}}}\n"
+CSS = f"{TOKENS}{_RULES}{STYLE}@media print{{:root{{{_PRINTED}}}}}\n"
 """Everything that gives the page its look."""

@@ -10,7 +10,14 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.evaluation import Evaluation, PairedRatio, RankingEvaluation, evaluate_ranking, paired_ratio
+from cofill.evaluation import (
+    Evaluation,
+    MeasuredLists,
+    PairedRatio,
+    RankingEvaluation,
+    evaluate_ranking,
+    paired_ratio,
+)
 from cofill.evaluation.ratings import Predictions, measured, predict_test
 from cofill.models.baselines.item_models import EASE
 from cofill.models.biases import Biases
@@ -39,18 +46,10 @@ def known_ratings(model: Recommender) -> Ratings:
     return kind(model.users, model.items, users[order], items[order], values[order], None, model.scale, model.titles)
 
 
-class MeansAlone:
-    """The means (biases): what is usual, what this user gives above it, and what this item gets above it."""
-
-    def __init__(self, known: Ratings) -> None:
-        by_user, by_item = known.rows("user"), known.rows("item")
-        nothing = [np.empty((side.rows, 0), np.float32) for side in (by_user, by_item)]
-        self._means = Biases.fit(by_user, by_item, row_features=nothing[0], column_features=nothing[1])
-        self._scale = known.scale
-
-    def predictions(self, users: Ints, items: Ints) -> Floats:
-        """Of pairs by index; of somebody or something unknown (-1) it knows no more than what is usual."""
-        return np.clip(self._means.at_pairs(users, items), *self._scale).astype(np.float32)
+def fitted_biases(model: Recommender, known: Ratings) -> Biases:
+    """The best that needs no tastes: overall mean, deviations of user and item, and what the model's features add."""
+    users, items = model.predictor.user_features.values, model.predictor.item_features.values
+    return Biases.fit(known.rows("user"), known.rows("item"), row_features=users, column_features=items)
 
 
 def fitted_ease(model: Recommender, known: Ratings) -> EASE | None:
@@ -107,6 +106,11 @@ class Subject:
         means: Doubles = np.full(len(counts), np.nan)
         return np.divide(sums, counts, out=means, where=counts > 0)
 
+    @property
+    def described(self) -> bool:
+        """Whether the model learned from side information."""
+        return bool(self.model.predictor.user_features.width or self.model.predictor.item_features.width)
+
     # The test part
 
     @property
@@ -141,14 +145,20 @@ class Subject:
         return measured(self.model, self.tested, self._predicted)
 
     @cached_property
-    def means_said(self) -> Floats:
-        """(n,): what the means alone predict for the test ratings."""
-        return MeansAlone(self.known).predictions(*self.test_pairs)
+    def biases(self) -> Biases:
+        """Of the same ratings and features."""
+        with share_done("fitting biases, to compare predictions with", self.quiet):
+            return fitted_biases(self.model, self.known)
 
     @cached_property
-    def means_evaluation(self) -> Evaluation:
-        """The measures of the means alone, in the same groups."""
-        return measured(self.model, self.tested, Predictions(self.means_said, None))
+    def biases_said(self) -> Floats:
+        """(n,): what the biases predict for the test ratings."""
+        return np.clip(self.biases.at_pairs(*self.test_pairs), *self.model.scale).astype(np.float32)
+
+    @cached_property
+    def biases_evaluation(self) -> Evaluation:
+        """The measures of the biases, in the same groups."""
+        return measured(self.model, self.tested, Predictions(self.biases_said, None))
 
     @cached_property
     def ranking(self) -> RankingEvaluation | DataError:
@@ -199,57 +209,70 @@ def verdict_on(subject: Subject) -> Verdict:
 def _of_predictions(subject: Subject) -> Verdict | None:
     if not subject.rated:
         return None
-    ours, means = subject.evaluation.rmse, subject.means_evaluation.rmse
+    ours, biases = subject.evaluation.rmse, subject.biases_evaluation.rmse
     if subject.trained_on:
         which = "these" if subject.trained_on == len(subject.tested) else f"{subject.trained_on:,} of these"
         return Verdict(f"predictions cannot be judged by {which} ratings, because the model was trained on them", None)
-    digits = 3 if abs(ours - means) >= 0.005 else 4
-    figures = f"RMSE {ours:.{digits}f} against {means:.{digits}f}"
-    found = squared_errors_to_means(subject)
+    digits = 3 if abs(ours - biases) >= 0.005 else 4
+    figures = f"RMSE {ours:.{digits}f} against {biases:.{digits}f}"
+    peer = "biases with the same features" if subject.described else "biases"
+    found = squared_errors_to_biases(subject)
     if found is None or found.half_width is None:
-        return Verdict(f"predictions were measured on too little to judge them ({figures} of the means alone)", None)
+        return Verdict(f"predictions were measured on too little to judge them ({figures} of the {peer})", None)
     if found.ratio == 1:
-        return Verdict(f"predictions are those of the means alone ({figures})", None)
-    if abs(found.ratio - 1) <= found.half_width:
-        return Verdict(f"predictions are no closer than the means alone, beyond chance ({figures})", None)
+        return Verdict(f"predictions are those of the {peer} ({figures})", None)
+    if _of_chance(found):
+        return Verdict(f"predictions are no closer than the {peer}, beyond chance ({figures})", None)
     change = abs(1 - np.sqrt(found.ratio))
     if found.ratio < 1:
-        return Verdict(f"predictions are {percent(change)} closer than the means alone ({figures})", True)
-    return Verdict(f"predictions are {percent(change)} further off than the means alone ({figures})", False)
+        return Verdict(f"predictions are {percent(change)} closer than the {peer} ({figures})", True)
+    return Verdict(f"predictions are {percent(change)} further off than the {peer} ({figures})", False)
 
 
 def _of_lists(subject: Subject) -> Verdict | None:
     lists = subject.ranking
     if isinstance(lists, DataError):
         return None
-    popular, measure = lists.popularity, f"recall@{lists.n}"
-    figures = f"{measure} {lists.recall:.3f} against {popular.recall:.3f}"
-    if popular.recall == 0:
+    others: dict[str, MeasuredLists] = {"popularity": lists.popularity}
+    if subject.ease_ranking is not None:
+        others["EASE"] = subject.ease_ranking
+    found = {name: lists.ratio_to(other, f"recall@{lists.n}") for name, other in others.items() if other.recall}
+    figures = ", ".join(f"{name} {other.recall:.3f}" for name, other in others.items())
+    figures = f"recall@{lists.n} {lists.recall:.3f}; {figures}"
+    if "popularity" not in found:
         return Verdict(f"popularity finds nothing here, and lists {'something' if lists.recall else 'nothing'}", None)
-    found = lists.ratio_to(popular, measure)
-    if found.half_width is None:
-        return Verdict(f"lists were measured for a single person ({figures} of popularity)", None)
-    if found.ratio == 1:
-        return Verdict(f"lists find what popularity finds ({figures})", None)
-    if abs(found.ratio - 1) <= found.half_width:
-        return Verdict(f"lists find no more than popularity, beyond chance ({figures})", None)
+    if found["popularity"].half_width is None:
+        return Verdict(f"lists were measured for a single person ({figures})", None)
+    words = " and ".join(_times(ratio, name) for name, ratio in found.items())
+    good = None if _of_chance(found["popularity"]) else found["popularity"].ratio > 1
+    return Verdict(f"lists find {words} ({figures})", good)
+
+
+def _times(found: PairedRatio, other: str) -> str:
+    """How much lists find, compared with the others."""
+    if _of_chance(found):
+        return f"as much as {other}{'' if found.ratio == 1 else ' within chance'}"
     if found.ratio < 1:
-        return Verdict(f"lists find {percent(1 - found.ratio)} less than popularity ({figures})", False)
+        return f"{percent(1 - found.ratio)} less than {other}"
     if found.ratio < 1.1:
-        return Verdict(f"lists find {percent(found.ratio - 1)} more than popularity ({figures})", True)
-    return Verdict(f"lists find {found.ratio:.1f} times what popularity finds ({figures})", True)
+        return f"{percent(found.ratio - 1)} more than {other}"
+    return f"{found.ratio:.1f} times as much as {other}"
 
 
-def squared_errors_to_means(subject: Subject) -> PairedRatio | None:
-    """The ratio of the model's squared errors to those of the means, with its interval over people; None if no ratio.
+def _of_chance(found: PairedRatio) -> bool:
+    return found.half_width is None or abs(found.ratio - 1) <= found.half_width
+
+
+def squared_errors_to_biases(subject: Subject) -> PairedRatio | None:
+    """The ratio of the model's squared errors to those of the biases, with its interval over people; None if no ratio.
 
     What one person gave belongs together: people are drawn by chance, their ratings are not.
     """
     test = subject.tested
-    errors = [predicted.astype(np.float64) - test.values for predicted in (subject.predictions, subject.means_said)]
+    errors = [predicted.astype(np.float64) - test.values for predicted in (subject.predictions, subject.biases_said)]
     people, of_person = np.unique(test.user_index, return_inverse=True)
-    ours, means = (np.bincount(of_person, error**2, len(people)) for error in errors)
-    return paired_ratio(ours, means) if means.any() else None
+    ours, theirs = (np.bincount(of_person, error**2, len(people)) for error in errors)
+    return paired_ratio(ours, theirs) if theirs.any() else None
 
 
 def percent(share: float) -> str:

@@ -18,6 +18,7 @@ from cofill.serving.api.openapi import PROBLEMS, operation_id, published
 from cofill.serving.api.page import add_page
 from cofill.serving.api.problems import add_handlers
 from cofill.serving.api.requests import StrictRoute
+from cofill.serving.api.shelves import add_shelves
 from cofill.serving.api.users import add_events, add_users
 from cofill.serving.live.events import EventLog, Retention
 from cofill.serving.live.model import LiveModel
@@ -87,6 +88,7 @@ def new_api(lifespan: Any = None) -> FastAPI:
 def add_routes(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics, settings: ServingSettings) -> None:
     """Add all routes, the most requested first, because they are tried in order."""
     add_lists(api, live, events)
+    add_shelves(api, live, events)
     add_events(api, live, events, settings)
     add_items(api, live)
     add_users(api, live, settings)

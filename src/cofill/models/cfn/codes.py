@@ -161,7 +161,11 @@ class CodeSpace:
 
     def centred(self, codes: Floats) -> Floats:
         """(n, width) -> (n, r): along the basis, less the centre. What codes have beside it is not compared."""
-        return np.asarray((codes - self.centre) @ self.basis, np.float32)
+        found = np.empty((len(codes), self.basis.shape[1]), np.float32)
+        for first in range(0, len(codes), _ROWS_AT_ONCE):  # what is made on the way is as large as the codes
+            some = slice(first, first + _ROWS_AT_ONCE)
+            np.matmul(codes[some] - self.centre, self.basis, out=found[some])
+        return found
 
     def split(self, centred: Floats) -> tuple[Floats, Floats]:
         """Centred codes (n, r) -> along the factor (n, r), and their directions (n, r), of length 1 or 0."""

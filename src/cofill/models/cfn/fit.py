@@ -150,7 +150,7 @@ def fit_matrix(
     """
     require_engine(settings)
     rows, portion, process = matrix.known.trained, matrix.portion, settings.decoder == "process"
-    if rows.columns * settings.hidden[0] > _MANY_WEIGHTS:
+    if portion.columns * settings.hidden[0] > _MANY_WEIGHTS:
         give_back_large_arrays()
     if isinstance(checkpoint, Path):
         checkpoint = Checkpoint(checkpoint, run=_run_name(matrix, settings), seconds=settings.checkpoint_seconds)

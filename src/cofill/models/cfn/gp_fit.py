@@ -12,8 +12,8 @@ before it is trained again on all ratings; `after_refit` tells what becomes of i
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from itertools import chain, pairwise
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -558,22 +558,21 @@ class DecoderFit:
         flags = np.zeros(self.rows.rows, np.uint8)
         flags[validation.entry_rows[asked]] = 1
         needed = np.flatnonzero(exchange.max_(flags))
-        views = [
-            *self._views(lengths, needed, lesson.seed),
-            lesson.rows.take(needed),
-        ]
-        parts: Any = zip(*views, strict=True)
-        encoded = EncodedRows(*map(np.concatenate, parts))
+        count, views = len(needed), 1 + len(lengths)
+        encoded = EncodedRows(*(np.empty((views * count, *part.shape[1:]), part.dtype) for part in lesson.rows))
+        for at, view in enumerate(chain(self._views(lengths, needed, lesson.seed), [lesson.rows.take(needed)])):
+            own = slice(at * count, (at + 1) * count)
+            encoded.codes[own], encoded.means[own], encoded.counts[own], encoded.described[own] = view
         rows = np.searchsorted(needed, validation.entry_rows[asked])
-        rows = (rows + len(needed) * np.arange(len(views))[:, None]).ravel()
-        asked = np.tile(asked, len(views))
+        rows = (rows + count * np.arange(views)[:, None]).ravel()
+        asked = np.tile(asked, views)
         targets = scaling.down_values(validation.ratings[asked], encoded.means[rows])
         thin = replace(
             lesson,
             held_out=HeldOut(rows, validation.entry_columns[asked], targets, lesson.held_out.interactions[asked]),
             rows=encoded,
-            row_keys=np.tile(lesson.row_keys[needed], len(views)),
-            views=len(views),
+            row_keys=np.tile(lesson.row_keys[needed], views),
+            views=views,
         )
         begin = learned.amplitudes
         found = thin.learn(replace(begin, features=begin.half) if features.width else begin, names)

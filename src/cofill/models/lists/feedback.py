@@ -5,7 +5,9 @@ at order and time are told these, too. Times of at least `FIRST_DATE` are Unix s
 which say what came first and no more.
 """
 
+import time
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -247,7 +249,7 @@ class Sequences:
         # Where a pair is in both, its first time counts.
         _, first = np.unique(users[order].astype(np.int64) * len(ratings.items) + items[order], return_index=True)
         kept = order[np.sort(first)]
-        users, items, times = users[kept], items[kept], times[kept]
+        users, items, times = users[kept], items[kept], _until_now(times[kept], float(times.max()) >= FIRST_DATE)
         counts = np.bincount(users, minlength=len(ratings.users))
         ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         place = (np.arange(len(users)) - ends[users]).astype(np.float32)
@@ -266,13 +268,24 @@ class Sequences:
     # What comes later
 
     def add(self, users: Ints | Longs, items: Ints | Longs, times: Doubles | None) -> None:
-        """What users did after the training, in its order; without times it is as late as the latest known."""
+        """What users did after the training, in its order; without times it is as late as the latest known.
+
+        Of a user and an item the latest time counts, so that it is the same whichever comes first.
+        """
         when = np.full(len(users), self.end) if times is None else np.asarray(times, np.float64)
-        for place in np.argsort(when, kind="stable").tolist():
+        order = np.argsort(when, kind="stable")
+        when = _until_now(when, self.dated)
+        for place in order.tolist():
             own = self.later.setdefault(int(users[place]), {})
-            own.pop(int(items[place]), None)
-            own[int(items[place])] = float(when[place])
+            item = int(items[place])
+            own[item] = max(own.pop(item, -np.inf), float(when[place]))
+        for user in np.unique(users).tolist():
+            self.later[user] = dict(sorted(self.later[user].items(), key=itemgetter(1)))
         self.end = max(self.end, float(when.max(initial=self.end)))
+
+    def remove(self, user: int, item: int) -> None:
+        """What a user did after the training is taken back."""
+        self.later.get(user, {}).pop(item, None)
 
     # Of rows that are asked about
 
@@ -286,15 +299,15 @@ class Sequences:
         """The ages (n,) of what a user did, and the time of the last of it; -infinity if there is none."""
         if not len(items):
             return np.empty(0, np.int64), -np.inf
-        key, time = self._places(user, items)
+        key, times = self._places(user, items)
         age = np.empty(len(items), np.int64)
         age[np.argsort(key, kind="stable")] = np.arange(len(items))[::-1]
-        return age, float(time.max())
+        return age, float(times.max())
 
     def _places(self, user: int, items: Ints) -> tuple[Doubles, Doubles]:
         """(n,) each: what orders the things that a user did, and when they were done."""
         later = self.later.get(user, {})
-        key, time = np.full(len(items), np.inf), np.full(len(items), self.end)
+        key, times = np.full(len(items), np.inf), np.full(len(items), self.end)
         if user < self.rows.rows:
             start, stop = self.rows.indptr[user], self.rows.indptr[user + 1]
             known, found = self.rows.indices[start:stop], np.zeros(len(items), np.int64)
@@ -302,18 +315,18 @@ class Sequences:
                 found = np.minimum(np.searchsorted(known, items), len(known) - 1)
                 same = known[found] == items
                 key[same] = self.rows.values[start:stop][found[same]]
-                time[same] = self.times[start:stop][found[same]]
+                times[same] = self.times[start:stop][found[same]]
         if later:
             place = {item: number for number, item in enumerate(later)}
             for entry, item in enumerate(items.tolist()):
                 if item in place:
-                    key[entry], time[entry] = 1e9 + place[item], later[item]
-        return key, time
+                    key[entry], times[entry] = 1e9 + place[item], later[item]
+        return key, times
 
     def order_of(self, user: int, items: Ints) -> tuple[Longs, Doubles]:
         """(n,): the order in which a user did things with items, and (n,) when."""
-        key, time = self._places(user, items)
-        return np.argsort(key, kind="stable"), time
+        key, times = self._places(user, items)
+        return np.argsort(key, kind="stable"), times
 
     def latest(self, users: Longs) -> Doubles:
         """(n,): when users last did something; -infinity for one who did nothing, or is unknown (-1)."""
@@ -348,14 +361,14 @@ class Sequences:
 
     def arrays(self) -> Arrays:
         """For the model file."""
-        triples = [(user, item, time) for user, own in self.later.items() for item, time in own.items()]
+        triples = [(user, item, when) for user, own in self.later.items() for item, when in own.items()]
         users, items, times = zip(*triples, strict=True) if triples else ((), (), ())
         return {
             "indptr": self.rows.indptr,
             "indices": self.rows.indices,
             "values": self.rows.values,
             "times": self.times,
-            "end": np.array([self.end]),
+            "end": np.array([self.end, self.dated]),
             "later.rows": np.array(users, np.int64),
             "later.columns": np.array(items, np.int64),
             "later.times": np.array(times, np.float64),
@@ -365,10 +378,15 @@ class Sequences:
     def restored(cls, arrays: Arrays, items: int) -> "Sequences":
         """From the model file, with so many items in training."""
         rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], items)
-        end = float(arrays["end"][0])  # of all users, where only some are at hand
-        found = cls(rows, np.asarray(arrays["times"]), end >= FIRST_DATE, end=end)
+        end, dated = arrays["end"].tolist()  # of all users, where only some are at hand
+        found = cls(rows, np.asarray(arrays["times"]), bool(dated), end=end)
         found.add(arrays["later.rows"], arrays["later.columns"], np.asarray(arrays["later.times"]))
         return found
+
+
+def _until_now(times: Doubles, dated: bool) -> Doubles:
+    """Dates that have not come yet, such as those of a wrong clock, are now: one alone would be the whole trend."""
+    return np.minimum(times, time.time()) if dated else times
 
 
 # Sparse rows

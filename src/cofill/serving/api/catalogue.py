@@ -27,6 +27,7 @@ from cofill.serving.api.requests import (
     IdText,
     ItemOrUserId,
     Message,
+    Moment,
     QueryModel,
     Title,
     Words,
@@ -78,6 +79,8 @@ class ItemToStore(Message):
     available: StrictBool | None = Field(
         default=None, description="false hides it: it stays known, and is in no list; true shows it again"
     )
+    available_until: Moment | None = Field(default=None, description="when it is hidden; true above takes that back")
+    added: Moment | None = Field(default=None, description="since when it is new; otherwise since it was described")
 
 
 class PageQuery(QueryModel):
@@ -253,10 +256,9 @@ def _item(id: Id, served: ServedModel) -> dict[str, Any]:
         "mean": None if (mean := served.mean_rating(item)) is None else rounded(mean),
         "distribution": _distribution(served, values),
     }
-    available = served.availability.shown(item)
-    return served.item_entry(
-        item, available=available, ratings=ratings, similar=similar, model_version=served.card.version
-    )
+    available, until = served.availability.shown(item), served.availability.until.get(item)
+    about = {"available": available, "available_until": until, "ratings": ratings, "similar": similar}
+    return served.item_entry(item, **about, model_version=served.card.version)
 
 
 def _distribution(served: ServedModel, values: npt.NDArray[np.float32]) -> list[dict[str, Any]]:
@@ -285,13 +287,15 @@ def _checked_item(request: ItemToStore, served: ServedModel) -> ItemToKeep:
     """What is said about an item, checked before it is written."""
     model, features = served.model, _with_title(served, request)
     item = model.items.own(request.id)
-    if request.title is None and features is None and (request.available is None or not served.has_item(item)):
+    dates = request.available_until, request.added
+    told = request.available is not None or any(date is not None for date in dates)
+    if request.title is None and features is None and not (told and served.has_item(item)):
         raise DataError(f"nothing is said about item {item!r}; give a title, features, or both")
     if features is not None:
         if model.item_features is None:
             raise DataError("the model was trained without features of items, so it cannot make use of any")
         model.item_features.encode(served.full_description("item", features))
-    return ItemToKeep(str(request.id), request.title, features, request.available)
+    return ItemToKeep(str(request.id), request.title, features, request.available, *dates)
 
 
 # The map, as `cofill train` drew it, with groups to colour by

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import OrderedDict
 from enum import Enum
+from functools import partial
 from math import ceil
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,6 +42,8 @@ _LONGEST_QUERY = 32 * 1024
 _MOST_CLIENTS = 10_000  # that are remembered; the one that asked longest ago is forgotten first
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
 """Headers by which a reverse proxy tells that a request comes from elsewhere."""
+ALLOW = "cofill.allow"
+"""In the scope of a request: what raises a problem unless it has a right that is asked for later than the others."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """They change nothing (RFC 9110)."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
@@ -65,10 +68,12 @@ class Right(Enum):
 _OPEN = ("/", "/docs", "/health")
 _OPEN_BELOW = ("/docs/", "/page/")
 _LIMITED = ("/ready",)
-_ASKING = ("/v1/predictions", "/v1/recommendations", "/v1/recommendations/batch", "/v1/why")
+_ASKING = ("/v1/basket", "/v1/predictions", "/v1/recommendations", "/v1/recommendations/batch", "/v1/why")
 """What is asked with POST because the question is long."""
 _OPERATING = ("/v1/model/reload", "/v1/model/rollback")
 """They take as long as reading a model takes: no time limit."""
+_WATCHING = ("/v1/click-through", "/v1/events")
+"""What is read there is about all people."""
 _DELETING = ("/v1/item", "/v1/user")
 _KEYS: dict[Right, tuple[KeyRight, ...]] = {
     Right.WRITES: ("write", "admin"),
@@ -88,6 +93,8 @@ def right_of(method: str, path: str) -> Right:
         return Right.OPEN
     if path in _LIMITED:
         return Right.LIMITED
+    if method in _SAFE_METHODS and path in _WATCHING:
+        return Right.OPERATES
     if method in _SAFE_METHODS or (method == "POST" and path in _ASKING):
         return Right.READS
     if path in _OPERATING:
@@ -136,6 +143,7 @@ class Guard:
             return
         scope = {**scope, REQUEST_ID: request_id(scope)}
         method = scope["method"]
+        scope[ALLOW] = partial(self._admission.check, scope)
         answer = _Answer(send, scope, self._headers)
         started = time.perf_counter()
         try:
@@ -285,7 +293,8 @@ class Admission:
             raise ProblemError(ProblemType.NOT_HTTP, "a request names one host", headers={"Connection": "close"})
         if self._keys is None:
             self._check_host(headers)
-            if right is not Right.READS and scope["method"] not in _SAFE_METHODS:  # also where no route takes it
+            asks = right is Right.READS or (right is not Right.WRITES and scope["method"] in _SAFE_METHODS)
+            if not asks:  # also where no route takes it
                 self._check_origin(headers)
         client = f"address {scope['client'][0]}" if scope.get("client") else "address unknown"
         if right is Right.OPEN:

@@ -1,39 +1,47 @@
 """Lists, what speaks for what is in them, and predicted ratings with the intervals around them."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field, StrictBool, model_validator
 
 from cofill.client.messages import Predicted, Recommended, RecommendedBatch, Why
-from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.lists.rules import By, Rules
-from cofill.models.results import Contribution, Explanation
+from cofill.models.results import Contribution, Explanation, Recommendation
+from cofill.serving.api.guard import ALLOW, Right
 from cofill.serving.api.problems import about_part
 from cofill.serving.api.requests import (
     MOST_RATINGS,
+    OFFSET,
     Count,
     CountText,
     Description,
-    Given,
+    GivenAt,
     IdText,
     ItemOrUserId,
     Message,
     ModelName,
+    Moment,
+    MomentText,
+    Offset,
+    OffsetText,
     PairQuery,
     answer,
     check_distinct,
     in_database,
+    page_of,
     rounded,
     significant,
 )
 from cofill.serving.api.rules import RuleMessage, RuleQuery, unknown_ids
-from cofill.serving.live.events import EventLog
+from cofill.serving.live.events import Event, EventLog
 from cofill.serving.live.model import LiveModel
 from cofill.serving.live.served import ServedModel
+from cofill.serving.settings import SHOWN
 
 _MOST_REASONS = 10  # beside each item of a list; /v1/why has them all
 _MOST_REQUESTS = 100
@@ -49,6 +57,8 @@ _KNOWN = "whether items that the user has rated are left out"
 _WHY = "whether each item is explained"
 _MODEL = "of several models, the one to ask; by default the one that the person gets"
 _SHOWN = "leave out what the user was shown, as far as events said so (`shown`)"
+_AT = "the time of the request, for lists that follow order and time; otherwise now"
+_MARK = "store that the user was shown these items, as events of the kind `shown` do; it needs a key that may write"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -58,14 +68,26 @@ _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 class RecommendationQuery(RuleQuery):
     user: IdText = Field(description=_USER)
     n: CountText = Field(default=10, description=_N)
+    offset: OffsetText | None = Field(default=None, description=OFFSET)
     exclude_known: bool = Field(default=True, description=_KNOWN)
     exclude_shown: bool = Field(default=False, description=_SHOWN)
+    mark_shown: bool = Field(default=False, description=_MARK)
     why: bool = Field(default=False, description=_WHY)
+    at: MomentText | None = Field(default=None, description=_AT)
     model: ModelName | None = Field(default=None, description=_MODEL)
+
+    @property
+    def who(self) -> str:
+        return self.user
+
+    @property
+    def times(self) -> None:
+        return None
 
 
 class WhyQuery(PairQuery):
     by: By = Field(default="list", description=_EXPLAINED)
+    at: MomentText | None = Field(default=None, description=_AT)
     model: ModelName | None = Field(default=None, description=_MODEL)
 
 
@@ -73,12 +95,15 @@ class Somebody(Message):
     """A user by id, or described in the request by ratings, features, or both."""
 
     user: ItemOrUserId | None = Field(default=None, description=_USER)
-    ratings: list[Given] | None = Field(
-        default=None, max_length=MOST_RATINGS, description="the ratings of a user without an id"
+    ratings: list[GivenAt] | None = Field(
+        default=None,
+        max_length=MOST_RATINGS,
+        description="the ratings of a user without an id, in their order, just now, or all with their times",
     )
     features: Description | None = Field(
         default=None, description="the features of a user, by column; columns that are left out are unknown"
     )
+    at: Moment | None = Field(default=None, description=_AT)
     model: ModelName | None = Field(default=None, description=_MODEL)
 
     @model_validator(mode="after")
@@ -88,6 +113,8 @@ class Somebody(Message):
                 "a user by id is not described in the request too; leave out user, or ratings and features"
             )
         check_distinct(self.ratings or ())
+        if len({given.time is None for given in self.ratings or ()}) > 1:
+            raise ValueError("some ratings have a time and others have none; give all of them one, or none")
         return self
 
     @property
@@ -95,17 +122,25 @@ class Somebody(Message):
         """The user as `Recommender.recommend` takes it."""
         return self.user if self.user is not None else {given.item: given.rating for given in self.ratings or ()}
 
+    @property
+    def times(self) -> dict[int | str, float] | None:
+        """The times of the ratings, if they have any."""
+        return {given.item: given.time for given in self.ratings or () if given.time is not None} or None
+
 
 class RecommendationRequest(Somebody, RuleMessage):
     n: Count = Field(default=10, description=_N)
+    offset: Offset | None = Field(default=None, description=OFFSET)
     exclude_known: StrictBool = Field(default=True, description=_KNOWN)
     exclude_shown: StrictBool = Field(default=False, description=_SHOWN)
+    mark_shown: StrictBool = Field(default=False, description=_MARK)
     why: StrictBool = Field(default=False, description=_WHY)
 
     @model_validator(mode="after")
     def _shown_to_somebody(self) -> "RecommendationRequest":
-        if self.exclude_shown and self.user is None:
-            raise ValueError("exclude_shown leaves out what a user was shown; give a user, or leave it out")
+        for name in ("exclude_shown", "mark_shown"):
+            if getattr(self, name) and self.user is None:
+                raise ValueError(f"{name} is about what a user was shown; give a user, or leave it out")
         return self
 
 
@@ -155,23 +190,28 @@ class PredictionRequest(Message):
 
 
 def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
-    async def recommended(
-        request: RecommendationQuery | RecommendationRequest,
-    ) -> dict[str, Any]:
-        shown = await in_database(log.shown_to, str(request.user)) if request.exclude_shown else []
-        return await live.ask_for(request.user, partial(_recommended, request, shown), request.model)
+    async def recommended(asked: RecommendationQuery | RecommendationRequest, http: Request) -> dict[str, Any]:
+        if asked.mark_shown:
+            http.scope[ALLOW](Right.WRITES)
+        shown = await in_database(log.shown_to, str(asked.user)) if asked.exclude_shown else []
+        found = await live.ask_for(asked.user, partial(_recommended, asked, shown), asked.model)
+        if asked.mark_shown and found["items"]:
+            user, version = str(asked.user), found["model_version"]
+            seen = [Event(user, str(one["id"]), SHOWN, 0.0, model_version=version) for one in found["items"]]
+            await in_database(log.put, seen)
+        return found
 
     @api.get(
         "/v1/recommendations", response_model=Recommended, summary="Recommend items to a user", tags=["recommending"]
     )
-    async def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+    async def recommend_for_user(query: Annotated[RecommendationQuery, Query()], http: Request) -> Response:
         """Best first, within the rules. An unknown user gets the list of a user without ratings, with `known` false."""
-        return answer(await recommended(query))
+        return answer(await recommended(query, http))
 
     @api.post("/v1/recommendations", response_model=Recommended, summary="Recommend items", tags=["recommending"])
-    async def recommend_for_described_user(request: RecommendationRequest) -> Response:
+    async def recommend_for_described_user(request: RecommendationRequest, http: Request) -> Response:
         """The same with a body: for a user by id, or described by ratings, features or both."""
-        return answer(await recommended(request))
+        return answer(await recommended(request, http))
 
     @api.post(
         "/v1/recommendations/batch",
@@ -179,12 +219,12 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         summary="Recommend items to many users",
         tags=["recommending"],
     )
-    async def recommend_for_many(batch: BatchRequest) -> Response:
+    async def recommend_for_many(batch: BatchRequest, http: Request) -> Response:
         """Each request has rules of its own. Others have their turn between two lists."""
         answers: list[dict[str, Any]] = []
         for at, request in enumerate(batch.requests):
             try:
-                answers.append(await recommended(request))
+                answers.append(await recommended(request, http))
             except CofillError as error:
                 raise about_part(f"requests.{at}", error) from error
         return answer({"answers": answers})
@@ -196,7 +236,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         def why(served: ServedModel) -> dict[str, Any]:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id, or POST the ratings instead")
-            return _why(served, query.user, query.item, query.by, None)
+            return _why(served, query, query.user)
 
         return answer(await live.ask_for(query.user, why, query.model))
 
@@ -205,7 +245,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
         """The same with a body: for a user by id, or described by ratings, features or both."""
 
         def why(served: ServedModel) -> dict[str, Any]:
-            return _why(served, request.who, request.item, request.by, _features(served, request))
+            return _why(served, request, request.who, features=_features(served, request), times=request.times)
 
         return answer(await live.ask_for(request.user, why, request.model))
 
@@ -244,13 +284,29 @@ def _recommended(
     model, by = served.model, request.by
     rules: Rules
     if isinstance(request, RecommendationQuery):
-        who: Any = request.user
         rules, features = request.rules(model.item_attributes), None
     else:
-        who, rules, features = request.who, request.rules(), _features(served, request)
+        rules, features = request.rules(), _features(served, request)
+    who: Any = request.who
     rules = served.within_catalogue(rules, shown)
-    found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
-    entries = [
+    many, page = page_of(request.n, request.offset)
+    given: Any = {"by": by, "features": features, "times": request.times, "at": _at(request)}
+    ranked = model.recommend(who, many, exclude_known=request.exclude_known, **given, **rules)
+    found = ranked[page]
+    entries = list_entries(served, found)
+    if request.why and found:
+        reasons = model.explain_many(who, [one.item for one in found], **given)
+        for entry, why in zip(entries, reasons, strict=True):
+            entry["why"] = explained(why, _MOST_REASONS)
+    known = None if request.user is None else served.in_model(request.user)
+    users = () if request.user is None else (request.user,)
+    unknown = unknown_ids(served, users, [*(request.among or ()), *(request.exclude or ())])
+    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
+
+
+def list_entries(served: ServedModel, found: Sequence[Recommendation]) -> list[dict[str, Any]]:
+    """What is listed, ready for JSON."""
+    return [
         served.item_entry(
             one.item,
             score=significant(one.score),
@@ -260,14 +316,6 @@ def _recommended(
         )
         for one in found
     ]
-    if request.why and found:
-        reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
-        for entry, why in zip(entries, reasons, strict=True):
-            entry["why"] = explained(why, _MOST_REASONS)
-    known = None if request.user is None else served.in_model(request.user)
-    users = () if request.user is None else (request.user,)
-    unknown = unknown_ids(served, users, [*(request.among or ()), *(request.exclude or ())])
-    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
 
 
 def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
@@ -275,8 +323,13 @@ def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
     return None if request.features is None else served.full_description("user", request.features)
 
 
-def _why(served: ServedModel, who: Any, item: Id, by: By, features: dict[str, Any] | None) -> dict[str, Any]:
-    why = served.model.explain(who, served.known_item(item), by=by, features=features)
+def _at(request: RecommendationQuery | Somebody | WhyQuery) -> float:
+    return time.time() if request.at is None else request.at
+
+
+def _why(served: ServedModel, request: WhyQuery | WhyRequest, who: Any, **about: Any) -> dict[str, Any]:
+    item = served.known_item(request.item)
+    why = served.model.explain(who, item, by=request.by, at=_at(request), **about)
     return explained(why) | {"model": served.name, "model_version": served.card.version}
 
 
@@ -294,7 +347,17 @@ def explained(why: Explanation, most: int | None = None) -> dict[str, Any]:
         "base": shortened(why.base),
         "contributions": [{"amount": shortened(one.amount)} | _speaker(one) for one in shown],
         "remainder": shortened(why.remainder + rest),
-    } | ({} if why.low is None or why.high is None else {"low": rounded(why.low), "high": rounded(why.high)})
+    } | _beside(why)
+
+
+def _beside(why: Explanation) -> dict[str, Any]:
+    """What not every explanation has."""
+    found: dict[str, Any] = {}
+    if why.groups is not None:
+        found["groups"] = {name: significant(amount) for name, amount in why.groups.items()}
+    if why.low is not None and why.high is not None:
+        found |= {"low": rounded(why.low), "high": rounded(why.high)}
+    return found
 
 
 def _speaker(one: Contribution) -> dict[str, Any]:

@@ -33,11 +33,13 @@ from cofill.serving.api.problems import ECHOED, ProblemError, ProblemType, inval
 LONGEST_ID = 256
 LONGEST_TITLE = 500
 MOST_ITEMS = 100
+_GREATEST_OFFSET = 200
 MOST_RATINGS = 1_000
 MOST_COLUMNS = 200
 _LONGEST_VALUE = 10_000
 _LONGEST_MOMENT = 40
 _EARLIEST, _LATEST = -2_208_988_800, 253_402_300_799  # seconds from 1970 to 1900, and to the end of 9999
+_MOMENT = "seconds since 1970, or ISO 8601; without an offset it is UTC"
 _MOST_LINES = 10_000
 _LONGEST_QUERY = 200
 _DEEPEST = 5
@@ -86,6 +88,14 @@ def _checked_moment(moment: object) -> float:
     raise ValueError("a time is seconds since 1970, or ISO 8601 such as 2026-01-31T12:00:00Z, from 1900 to 9999")
 
 
+def _moment_in_text(text: object) -> float:
+    """The same of a query, where numbers are text."""
+    try:
+        return _checked_moment(float(str(text)))
+    except ValueError:
+        return _checked_moment(text)
+
+
 def _storable(value: JsonValue, depth: int = 0) -> JsonValue:
     """A value of a feature column, within limits of length and depth."""
     if depth > _DEEPEST:
@@ -127,9 +137,12 @@ Moment = Annotated[
                 {"type": "number", "minimum": _EARLIEST, "maximum": _LATEST},
                 {"type": "string", "format": "date-time"},
             ],
-            "description": "seconds since 1970, or ISO 8601; without an offset it is UTC",
+            "description": _MOMENT,
         }
     ),
+]
+MomentText = Annotated[
+    float, PlainValidator(_moment_in_text), WithJsonSchema({"type": "string", "description": _MOMENT})
 ]
 Version = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 Rating = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -143,6 +156,9 @@ Description = Annotated[dict[Column, _Value], Field(max_length=MOST_COLUMNS)]
 IdText = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]
 Words = Annotated[str, Field(max_length=_LONGEST_QUERY), AfterValidator(checked_text)]
 CountText = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
+Offset = Annotated[int, Field(strict=True, ge=0, le=_GREATEST_OFFSET)]
+OffsetText = Annotated[int, Field(ge=0, le=_GREATEST_OFFSET)]
+OFFSET = "how many items of the list to leave out from its beginning, to go through it in pages: 0 for the first"
 
 
 class Message(BaseModel):
@@ -161,7 +177,7 @@ class Given(Message):
 class GivenAt(Given):
     """The same, and when."""
 
-    time: Moment | None = Field(default=None, description="when it was given; otherwise now")
+    time: Moment | None = Field(default=None, description="when it was given; otherwise, and at the latest, now")
 
 
 def check_distinct(ratings: Sequence[Given]) -> None:
@@ -185,6 +201,14 @@ class IdQuery(QueryModel):
 class PairQuery(QueryModel):
     user: IdText = Field(description="the id of a user")
     item: IdText = Field(description="the id of an item")
+
+
+def page_of(n: int, offset: int | None) -> tuple[int, slice]:
+    """How long a list to make, and which part of it to answer.
+
+    All pages are parts of one list: rules such as shares of new items may change a list if it is made longer.
+    """
+    return (n, slice(n)) if offset is None else (_GREATEST_OFFSET + MOST_ITEMS, slice(offset, offset + n))
 
 
 # Reading

@@ -10,7 +10,15 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query, Response
 from pydantic import Field, model_validator
 
-from cofill.client.messages import EventsStored, FoundUsers, KnownRatings, MadeUser, Stored
+from cofill.client.messages import (
+    ClickThrough,
+    EventsStored,
+    FoundUsers,
+    KnownRatings,
+    LatestEvents,
+    MadeUser,
+    Stored,
+)
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, UnknownIdError
 from cofill.serving.api.catalogue import check_features
@@ -60,6 +68,10 @@ class RatingsQuery(QueryModel):
     n: Annotated[int, Field(ge=1, le=MOST_RATINGS)] = Field(default=MOST_RATINGS, description="how many at most")
 
 
+class LatestQuery(QueryModel):
+    n: CountText = Field(default=20, description="how many at most")
+
+
 class UserToMake(Message):
     features: Description | None = Field(default=None, description=_FEATURES)
 
@@ -86,7 +98,7 @@ class EventMessage(Message):
     user: ItemOrUserId = Field(description="the id of a user")
     item: ItemOrUserId = Field(description="the id of an item")
     kind: _Kind = Field(description="such as view, click, play or buy; shown is an impression")
-    time: Moment | None = Field(default=None, description="when it happened; otherwise now")
+    time: Moment | None = Field(default=None, description="when it happened; otherwise, and at the latest, now")
     weight: _Weight | None = Field(default=None, description="how much it counts; otherwise as its kind does")
     model_version: Version | None = Field(default=None, description="of the answer that the item was shown in")
 
@@ -165,6 +177,35 @@ def add_users(api: FastAPI, live: LiveModel, settings: ServingSettings) -> None:
 
 
 def add_events(api: FastAPI, live: LiveModel, log: EventLog, settings: ServingSettings) -> None:
+    @api.get("/v1/events", response_model=LatestEvents, summary="The latest events", tags=["events"])
+    async def list_latest_events(query: Annotated[LatestQuery, Query()]) -> Response:
+        """What people did and were shown, the last first, for an operator to look on."""
+        latest = await in_database(log.latest, query.n)
+
+        def told(served: ServedModel) -> list[dict[str, Any]]:
+            users, items, titles = served.model.users, served.model.items, served.model.titles
+            more = [(users.own(one.user), items.own(one.item)) for one in latest]
+            return [
+                one._asdict() | {"user": user, "item": item, "title": titles.get(item)}
+                for one, (user, item) in zip(latest, more, strict=True)
+            ]
+
+        return answer({"events": await live.ask(told)})
+
+    @api.get(
+        "/v1/click-through", response_model=ClickThrough, summary="Click-through by model and day", tags=["events"]
+    )
+    async def get_click_through() -> Response:
+        """What was shown, and what people did with what was shown to them, the latest day first."""
+        days: dict[tuple[str, str], dict[str, Any]] = {}
+        for version, day, kind, events in await in_database(log.click_through_by_day):
+            of = days.setdefault((day, version), {"day": day, "model_version": version, "shown": 0, "events": {}})
+            if kind == SHOWN:
+                of["shown"] = events
+            else:
+                of["events"][kind] = events
+        return answer({"days": list(days.values())})
+
     @api.post(
         "/v1/events",
         response_model=EventsStored,

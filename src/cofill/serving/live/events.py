@@ -12,19 +12,21 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, union, update
 
-from cofill.serving.live.store import OWN, Store
+from cofill.serving.live.store import OWN, Clock, Store
 from cofill.serving.live.tables import ADDED_UP, FORGOTTEN
 from cofill.serving.live.tables import click_through as _click_through
 from cofill.serving.live.tables import counter as _counter
 from cofill.serving.live.tables import events as _events
 from cofill.serving.live.tables import exports as _exports
 from cofill.serving.live.tables import forgotten as _forgotten
+from cofill.serving.live.tables import ratings as _ratings
 from cofill.serving.live.tables import versions as _versions
 from cofill.serving.live.tombstones import digest_of
 from cofill.serving.settings import FORGET_EVENTS_DAYS, KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
@@ -33,6 +35,8 @@ OTHER = "other"
 """What versions that were never served, and kinds beyond those that are told apart, are counted as."""
 SECONDS_A_DAY = 86_400.0
 _MOST_VERSIONS = 100  # of models whose click-through is kept; the one that was served the longest ago goes first
+_MOST_PERIODS = 20  # whose popular items are kept
+_TIMES_AS_LONG = 10  # as they take to be counted, they are kept
 _PAIRS_AT_ONCE = 500  # that are added up in one go
 _SECONDS_BETWEEN_TIDYING = 3600.0  # by whichever process sees first that it is time
 _SECONDS_BETWEEN_LOOKS = 60.0  # of each process, whether it is
@@ -47,11 +51,23 @@ class Event(NamedTuple):
     weight: float
     """0 for what was shown."""
     time: float | None = None
-    """When, in seconds; None: now."""
+    """When, in seconds; None, and what has not come yet: now."""
     id: str | None = None
     """The caller's own; without one it is counted whenever it is sent."""
     model_version: str | None = None
     """Of the list that it was shown in, if the caller says."""
+
+
+class Received(NamedTuple):
+    """An event as it was written."""
+
+    user: str
+    item: str
+    kind: str
+    weight: float
+    time: float
+    received: float
+    model_version: str | None
 
 
 class Retention(NamedTuple):
@@ -73,13 +89,14 @@ class EventLog:
         self._keep = keep
         self._noted: frozenset[str] = frozenset()
         self._look_at = 0.0
+        self._popular: dict[float, tuple[float, dict[str, int]]] = {}  # by days: until when it holds, and what
         self._tidying = False
 
     # Writing
 
     def put(self, events: Sequence[Event]) -> int:
         """Write all events or none, each id once; how many were new. They are committed when this returns."""
-        now = time.time()
+        clock = Clock()
         sent = {self._id(event.id): event for event in reversed(events)}  # of the same id the first one counts
         with self._store.writing() as (connection, change):
             known = select(_events.c.id).where(_events.c.id.in_(list(sent)))
@@ -87,7 +104,7 @@ class EventLog:
                 del sent[id]
             forgotten = self._forgotten(connection, {event.user for event in sent.values()})
             new = [
-                _row(event, now) | {"id": id, "change": change}
+                _row(event, clock) | {"id": id, "change": change}
                 for id, event in reversed(sent.items())
                 if event.time is None or event.time > forgotten.get(event.user, -math.inf)
             ]
@@ -123,14 +140,15 @@ class EventLog:
                 version = given or versions[0]
             counts[version, row["kind"] if row["kind"] in self._kinds else OTHER] += 1
         known = {version for (version,) in connection.execute(select(_versions.c.model_version))}
+        day = datetime.fromtimestamp(new[0]["received"], UTC).date().isoformat()
         for (version, kind), events in counts.items():
             adding = self._store.inserting(_click_through)
             added = adding.on_conflict_do_update(
-                index_elements=["model_version", "kind"],
+                index_elements=["model_version", "day", "kind"],
                 set_={"events": _click_through.c.events + adding.excluded.events},
             )
             told = version if version in known else OTHER
-            connection.execute(added, {"model_version": told, "kind": kind, "events": events})
+            connection.execute(added, {"model_version": told, "day": day, "kind": kind, "events": events})
 
     # Reading
 
@@ -142,14 +160,49 @@ class EventLog:
         )
         return [str(item) for (item,) in self._store.read(shown.distinct())]
 
+    def popular(self, days: float) -> dict[str, int]:
+        """How many users did something with an item in the last days; maybe as it was, where counting takes long."""
+        counted, found = self._popular.get(days, (-math.inf, {}))
+        began = time.monotonic()
+        if began < counted:
+            return found
+        since, of, rated = time.time() - days * SECONDS_A_DAY, _events.c, _ratings.c
+        pairs = union(
+            select(of.user, of.item).where(of.time > since).group_by(of.user, of.item).having(func.sum(of.weight) > 0),
+            select(rated.user, rated.item).where(rated.time > since, rated.rating.is_not(None)),
+        ).subquery()
+        found = dict(self._store.read(select(pairs.c.item, func.count()).group_by(pairs.c.item)))
+        ended = time.monotonic()
+        if len(self._popular) >= _MOST_PERIODS:
+            self._popular.clear()
+        self._popular[days] = (ended + _TIMES_AS_LONG * (ended - began), found)
+        return found
+
     def count(self) -> int:
         """How many rows of events there are, what was shown included."""
         return self._store.count(_events.c.id)
 
     def click_through(self) -> list[tuple[str, str, int]]:
         """The versions of models, the kinds of events, and how many there were of them."""
-        counted = select(_click_through.c.model_version, _click_through.c.kind, _click_through.c.events)
-        return [(version, kind, int(events)) for version, kind, events in self._store.read(counted)]
+        total: Counter[tuple[str, str]] = Counter()
+        for version, _, kind, events in self.click_through_by_day():
+            total[version, kind] += events
+        return [(version, kind, events) for (version, kind), events in total.items()]
+
+    def click_through_by_day(self) -> list[tuple[str, str, str, int]]:
+        """The same with the day before the kind, the latest day first."""
+        of = _click_through.c
+        counted = select(of.model_version, of.day, of.kind, of.events).order_by(
+            of.day.desc(), of.model_version, of.kind
+        )
+        return [(version, day, kind, int(events)) for version, day, kind, events in self._store.read(counted)]
+
+    def latest(self, n: int) -> list[Received]:
+        """The latest events, impressions too, the last one first."""
+        there = _events.c.kind.not_in([ADDED_UP, FORGOTTEN])
+        order = _events.c.change.desc(), _events.c.id
+        found = select(*(_events.c[name] for name in Received._fields)).where(there).order_by(*order).limit(n)
+        return [Received(*row) for row in self._store.read(found)]
 
     # Following
 
@@ -220,14 +273,14 @@ class EventLog:
             return True
 
 
-def _row(event: Event, now: float) -> dict[str, Any]:
+def _row(event: Event, clock: Clock) -> dict[str, Any]:
     return {
         "user": event.user,
         "item": event.item,
         "kind": event.kind,
         "weight": event.weight,
-        "time": now if event.time is None else event.time,
-        "received": now,
+        "time": clock.of(event.user, event.time),
+        "received": clock.now,
         "model_version": event.model_version,
     }
 

@@ -197,7 +197,8 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
         for name, frame in frames.items():
             write_frame(frame if ending == "parquet" else safe_in_a_spreadsheet(frame), draft / f"{name}.{ending}")
         lines = [
-            {"id": one.item, "title": one.title, "features": one.features, "available": one.available} for one in items
+            {"id": one.item} | {name: value for name, value in one._asdict().items() if name not in ("item", "deleted")}
+            for one in items
         ]
         _write_lines(draft / "items.ndjson", lines)
         _write_lines(draft / "users.ndjson", [{"id": one.user, "features": one.features} for one in users])

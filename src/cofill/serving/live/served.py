@@ -1,12 +1,13 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
 import logging
+import time
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from functools import cached_property
 from itertools import islice
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -32,20 +33,36 @@ class Availability:
         self._items = items
         self.hidden: set[Id] = set()
         self.deleted: set[Id] = set()
+        self.until: dict[Id, float] = {}
+        """When the items that are shown for a while are hidden."""
+        self._next = inf
         self._flags: Bools | None = None
 
-    def tell(self, item: Id, *, available: bool, deleted: bool) -> None:
+    def tell(self, item: Id, *, available: bool, until: float | None, deleted: bool) -> None:
         """What is so of an item from now on; it may not be known yet."""
         for holds, some in ((not available, self.hidden), (deleted, self.deleted)):
             (some.add if holds else some.discard)(item)
+        self.until.pop(item, None)
+        if until is not None:
+            self.until[item] = until
+            self._next = min(self._next, until)
         self._flags = None
+
+    def _hide_expired(self) -> None:
+        now = time.time()
+        if now >= self._next:
+            self.hidden.update(item for item, until in self.until.items() if until <= now)
+            self._next = min((until for until in self.until.values() if until > now), default=inf)
+            self._flags = None
 
     def shown(self, item: Id) -> bool:
         """Whether an item may be in lists."""
+        self._hide_expired()
         return item not in self.hidden and item not in self.deleted
 
     def withheld(self) -> Bools | None:
         """(items,): which items may not be in lists; None if all may."""
+        self._hide_expired()
         if not self.hidden and not self.deleted:
             return None
         if self._flags is None or len(self._flags) != len(self._items):
@@ -121,6 +138,8 @@ class ServedModel:
         self.users = UserSearch(model.users)
         self.live_users: set[str] = set()
         self.availability = Availability(model.items)
+        self.added: dict[Id, float] = {}
+        """Since when items that were described while a model was served are in the catalogue."""
         self._hashed_users = Hashed()
         self.forgotten: set[Id] = set()
         """Users that are no longer known, although their ids are."""
@@ -311,7 +330,10 @@ class ServedModel:
     def _take_items(self, told: list[LiveItem]) -> None:
         own = self.model.items.own
         for one in told:
-            self.availability.tell(own(one.item), available=one.available, deleted=one.deleted)
+            self.availability.tell(
+                own(one.item), available=one.available, until=one.available_until, deleted=one.deleted
+            )
+            self.added[own(one.item)] = one.added
             if "item" in self._ordered:
                 (self._ordered["item"].remove if one.deleted else self._ordered["item"].add)(own(one.item))
         there = [one for one in told if not one.deleted]
@@ -324,9 +346,9 @@ class ServedModel:
     def _interact(self, interactions: list[LiveInteraction]) -> None:
         if not interactions:
             return
-        given = [(self._meet(one.user), self.model.items.own(one.item), one.weight) for one in interactions]
-        self._note_new_items(item for _, item, _ in given)
-        scale = Scale(0.0, max(weight for _, _, weight in given))
+        given = [(self._meet(one.user), self.model.items.own(one.item), one.weight, one.time) for one in interactions]
+        self._note_new_items(item for _, item, *_ in given)
+        scale = Scale(0.0, max(one.weight for one in interactions))
         self.model.add_interactions(_as(Interactions, given, self.model, scale), replacing=True)
 
     def _note_new_items(self, items: Iterable[Id]) -> None:
@@ -338,7 +360,7 @@ class ServedModel:
     def _rate(self, ratings: list[LiveRating]) -> None:
         users, items = self.model.users, self.model.items
         low, high = self.model.scale
-        given: list[tuple[Id, Id, float]] = []
+        given: list[tuple[Id, Id, float, float]] = []
         taken_back: list[tuple[str, str]] = []  # as texts: pairs of Python are all integers or all texts
         for rating in ratings:
             user, item = users.own(rating.user), items.own(rating.item)
@@ -349,10 +371,10 @@ class ServedModel:
             elif rating.rating is None:
                 taken_back.append((rating.user, rating.item))
             else:
-                given.append((user, item, rating.rating))
+                given.append((user, item, rating.rating, rating.time))
         if given:
-            titled = {item for _, item, _ in given if item not in items and item in self.model.titles}
-            self._note_new_items(item for _, item, _ in given)
+            titled = {item for _, item, *_ in given if item not in items and item in self.model.titles}
+            self._note_new_items(item for _, item, *_ in given)
             self.model.add_ratings(_as(Ratings, given, self.model, self.model.scale))
             for item in titled:
                 self.items.changed(item)
@@ -443,13 +465,12 @@ def read_card(folder: Path) -> Card:
 _Told = TypeVar("_Told", bound=Ratings)
 
 
-def _as(kind: type[_Told], given: list[tuple[Id, Id, float]], model: Recommender, scale: Scale) -> _Told:
-    """Changes as ratings or interactions, converted straight into arrays, because the next request waits for it."""
+def _as(kind: type[_Told], given: list[tuple[Id, Id, float, float]], model: Recommender, scale: Scale) -> _Told:
+    """Changes (user, item, value, time) as ratings or interactions, straight into arrays: the next request waits."""
     users, items = model.users.only(()), model.items.only(())
-    user_index = users.add([user for user, _, _ in given])
-    item_index = items.add([item for _, item, _ in given])
-    values = np.array([value for _, _, value in given], np.float32)
-    return kind(users, items, user_index, item_index, values, None, scale)
+    user_ids, item_ids, values, times = zip(*given, strict=True)
+    arrays = np.array(values, np.float32), np.array(times, np.float64)
+    return kind(users, items, users.add(user_ids), items.add(item_ids), *arrays, scale)
 
 
 def _step(values: Floats, low: float) -> float | None:

@@ -16,6 +16,7 @@ import sqlite3
 import tempfile
 import threading
 import time
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -66,6 +67,7 @@ CHECK_DATABASE = "check database=..."
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
+_TICK = 1e-6  # seconds
 _MANY, _SECONDS_OF_A_COUNT = 100_000, 60.0  # a count of so many rows holds for so long
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL_IS_FULL = "53100"
@@ -94,6 +96,9 @@ class LiveItem(NamedTuple):
     title: str | None
     features: dict[str, Any] | None
     available: bool = True
+    available_until: float | None = None
+    added: float = 0.0
+    """Since when it is in the catalogue."""
     deleted: bool = False
 
 
@@ -118,6 +123,10 @@ class ItemToKeep(NamedTuple):
     title: str | None = None
     features: Mapping[str, Any] | None = None
     available: bool | None = None
+    available_until: float | None = None
+    """An item that is shown again without this has no end."""
+    added: float | None = None
+    """Since when it is in the catalogue; of a new item, that is now."""
 
 
 class Changes(NamedTuple):
@@ -129,6 +138,23 @@ class Changes(NamedTuple):
     interactions: list[LiveInteraction]
     forgotten: Tombstones
     """The users whose earlier data are removed first."""
+
+
+class Clock:
+    """When what is written at once happened, so that each user's things stay in their order."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+        self._at: Counts[tuple[str, float]] = Counts()
+
+    def of(self, user: str, when: float | None = None) -> float:
+        """A time until now, a little later than that of what the user did before it at the same time.
+
+        What has not happened yet, by a wrong clock, happens now: one alone would be the whole trend.
+        """
+        when = self.now if when is None else min(when, self.now)
+        self._at[user, when] += 1
+        return when + _TICK * (self._at[user, when] - 1)
 
 
 class Store:
@@ -248,9 +274,9 @@ class Store:
                 )
             ],
             [
-                LiveItem(item, title, _described(features), bool(available), bool(deleted))
-                for item, title, features, available, deleted in self.read(
-                    select(_items.c.item, _items.c.title, _items.c.features, _items.c.available, _items.c.deleted)
+                LiveItem(item, title, _described(features), bool(available), until, added, bool(deleted))
+                for item, title, features, available, until, added, deleted in self.read(
+                    select(*(_items.c[name] for name in LiveItem._fields))
                     .where(_items.c.change > change)
                     .order_by(_items.c.change)
                 )
@@ -276,9 +302,8 @@ class Store:
         if change > learned:
             touched = select(_events.c.user, _events.c.item).where(_events.c.change > change).distinct().subquery()
             sums = sums.join(touched, (touched.c.user == _events.c.user) & (touched.c.item == _events.c.item))
-        return [
-            LiveInteraction(*row) for row in self.read(sums.group_by(_events.c.user, _events.c.item).order_by(last))
-        ]
+        pair = _events.c.user, _events.c.item
+        return [LiveInteraction(*row) for row in self.read(sums.group_by(*pair).order_by(last, *pair))]
 
     def ratings_of(self, user: str) -> list[LiveRating]:
         """The live ratings of a user, newest first, including withdrawn ones."""
@@ -309,39 +334,44 @@ class Store:
     def put_ratings(self, user: str, ratings: Iterable[tuple[str, float | None] | tuple[str, float, float]]) -> None:
         """Write all ratings or none; None withdraws a rating. They are committed when this returns.
 
-        A third number says when somebody rated; otherwise that is now.
+        A third number says when somebody rated; otherwise, and at most, that is now.
         """
-        now = time.time()
+        clock = Clock()
+        told = [(item, rating, clock.of(user, *when)) for item, rating, *when in ratings]
         with self.writing() as (connection, change):
             rows = [
-                {"user": user, "item": item, "rating": rating, "time": when[0] if when else now, "change": change}
-                for item, rating, *when in sorted(ratings, key=lambda given: given[0])
+                {"user": user, "item": item, "rating": rating, "time": when, "change": change}
+                for item, rating, when in sorted(told, key=lambda given: given[0])
             ]
             self.upsert(connection, _ratings, rows)
 
     def put_items(self, items: Iterable[ItemToKeep]) -> None:
         """Write all items or none. One that was deleted is there again, with what is said about it now alone."""
-        told = list(items)
+        told, now = list(items), time.time()
         with self.writing() as (connection, change):
-            some = select(_items.c.item).where(_items.c.deleted == 1, _items.c.item.in_([one.item for one in told]))
-            deleted = {item for (item,) in connection.execute(some)}
+            some = select(_items.c.item, _items.c.deleted).where(_items.c.item.in_([one.item for one in told]))
+            deleted = {item: bool(gone) for item, gone in connection.execute(some)}
             rows = []
             for one in told:
                 title, features = one.title, one.features
-                if one.item in deleted:  # what was known before, in training too, is not to come back with it
+                if deleted.get(one.item):  # what was known before, in training too, is not to come back with it
                     title, features = title or "", features or {}
                 row: dict[str, Any] = {"item": one.item, "change": change, "deleted": 0}
                 row |= {} if title is None else {"title": title}
                 row |= {} if features is None else {"features": json.dumps(features, allow_nan=False)}
                 row |= {} if one.available is None else {"available": int(one.available)}
+                if one.available or one.available_until is not None:
+                    row["available_until"] = one.available_until
+                if one.added is not None or deleted.get(one.item, True):
+                    row["added"] = now if one.added is None else one.added
                 rows.append(row)
             self.upsert(connection, _items, rows)
 
     def delete_item(self, item: str) -> None:
         """Remove what was said about an item, and keep that it is deleted."""
         with self.writing() as (connection, change):
-            row = {"item": item, "title": None, "features": None, "available": 1, "deleted": 1, "change": change}
-            self.upsert(connection, _items, [row])
+            nothing = {"title": None, "features": None, "available": 1, "available_until": None}
+            self.upsert(connection, _items, [{"item": item, **nothing, "deleted": 1, "change": change}])
 
     def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Write all users or none; features of None leave the earlier ones unchanged."""

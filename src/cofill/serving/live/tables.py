@@ -21,7 +21,7 @@ from sqlalchemy import (
     select,
 )
 
-FORMAT = 3
+FORMAT = 4
 
 ADDED_UP = ""
 """The kind of a row that stands for several events, whose own rows are gone."""
@@ -57,6 +57,8 @@ items = Table(
     Column("title", Text),
     Column("features", Text),
     Column("available", Integer, nullable=False, server_default="1"),
+    Column("available_until", Double),
+    Column("added", Double, nullable=False, server_default="0"),  # since when it is in the catalogue
     Column("deleted", Integer, nullable=False, server_default="0"),
     Column("change", BigInteger, nullable=False),
     Index("cofill_items_change", "change"),
@@ -97,11 +99,13 @@ events = Table(
     Index("cofill_events_change", "change"),
     Index("cofill_events_pair", "user", "item"),
     Index("cofill_events_received", "received"),
+    Index("cofill_events_time", "time"),
 )
 click_through = Table(
     "cofill_click_through",
     tables,
     Column("model_version", Text, primary_key=True),
+    Column("day", Text, primary_key=True),  # such as 2026-01-31, in UTC, when it came
     Column("kind", Text, primary_key=True),
     Column("events", BigInteger, nullable=False),
 )
