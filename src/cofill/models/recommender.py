@@ -424,10 +424,6 @@ class Recommender(ABC):
             )
         return Predicted(ratings, self._clipped(ratings - radius), self._clipped(ratings + radius))
 
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
-        return self.predictor.quickest_order(users, items)
-
     def _clipped(self, ratings: Floats) -> Floats:
         return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
 
