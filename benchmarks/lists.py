@@ -67,6 +67,7 @@ def cold_items(dataset: str, seed: int) -> list[Row]:
     rows.append(("random", {"NDCG@10": _among(popular, test, flags, lambda users: np.tile(chance, (len(users), 1)))}))
     if item_features(dataset):
         own = item_features(dataset)[0][1].aligned(train.items)
+        own = own[:, own.min(0) >= 0]  # categories: a year has no popularity of its own
         by_feature = own.T @ np.bincount(train.item_index, minlength=len(train.items)) / np.maximum(own.sum(0), 1)
         of_kind = own @ by_feature / np.maximum(own.sum(1), 1)
         rows.append(

@@ -29,7 +29,6 @@ _CURSOR = "\x1b[?25h"  # which a bar of progress hides
 
 _unfinished: "set[Path]" = set()
 _orderly = 0
-_postponed = 0
 _watch: "Watch | None" = None
 
 
@@ -88,7 +87,7 @@ class Watch:
         looks = orderly = 0
         while looks < _LOOKS_BEFORE_THE_END and orderly < _LOOKS_AT_AN_ORDERLY_END:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
-            if signal.getsignal(signal.SIGINT) != self._raise and not _postponed:
+            if signal.getsignal(signal.SIGINT) != self._raise:
                 return
             looks, orderly = (0, orderly + 1) if _orderly else (looks + 1, orderly)
         self._end()
@@ -126,33 +125,6 @@ def orderly_end() -> Iterator[None]:
         yield
     finally:
         _orderly -= 1
-
-
-@contextmanager
-def postponed() -> Iterator[None]:
-    """An interrupt of this block is raised at its end, for what must not be left in the middle.
-
-    A query of a database is such: its exception keeps the cursor, which keeps the lock of the database.
-    """
-    global _postponed
-    if threading.current_thread() is not threading.main_thread():  # only there are interrupts raised
-        yield
-        return
-    heard = False
-
-    def hear(*_: object) -> None:
-        nonlocal heard
-        heard = True
-
-    _postponed += 1
-    before = signal.signal(signal.SIGINT, hear)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        _postponed -= 1
-        if heard:
-            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.charts.axes import round_axis, round_step, tick_label
 from cofill.charts.design import DARK, LIGHT, SERIES
-from cofill.charts.graphs import Mark, Series, bars, curves, histogram
-from cofill.charts.label_places import Box, Point, place_labels, width_of
+from cofill.charts.graphs import Line, Mark, bars, curves, histogram, round_axis, round_step, tick_label
 from cofill.charts.markup import Markup, element, text, together
-from cofill.charts.neighbour_map import kept_neighbours, map_of, principal_components
+from cofill.charts.neighbour_map import (
+    Box,
+    Point,
+    kept_neighbours,
+    map_of,
+    place_labels,
+    principal_components,
+    width_of,
+)
 from cofill.report.page_parts import table
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -67,7 +73,7 @@ def inside(picture: str) -> bool:
 def test_curves_stay_inside(points: list[tuple[float, float]]) -> None:
     x, y = sorted(p for p, _ in points), [q for _, q in points]
     best = Mark(x[0], y[0], "the best")
-    picture = curves("about", [Series("one", x, y), Series("two", x, y[::-1])], x="epoch", y="RMSE", mark=best)
+    picture = curves("about", [Line("one", x, y), Line("two", x, y[::-1])], x="epoch", y="RMSE", mark=best)
     assert inside(picture)
     assert "epoch" in picture
     assert ">RMSE<" in picture

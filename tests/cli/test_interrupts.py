@@ -24,7 +24,7 @@ from hashlib import pbkdf2_hmac
 from pathlib import Path
 from cofill.cli import main
 from cofill.files import replacing
-from cofill.interrupts import orderly_end, postponed
+from cofill.interrupts import orderly_end
 
 def press(): signal.raise_signal(signal.SIGINT)
 def in_c(): pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
@@ -61,11 +61,6 @@ except BaseException: raise type('Panic', (BaseException,), {}) from None""",
 with replacing(Path('out')) as draft:
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     in_c()""",
-    "postponed": """
-with postponed(): press()
-for_ever()""",
-    "postponed for too long": """
-with postponed(): press(); for_ever()""",
     "while threads are in C": """
 with ThreadPoolExecutor(1) as pool:
     pool.submit(in_c)

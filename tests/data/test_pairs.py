@@ -86,13 +86,13 @@ def test_what_is_no_pairs(source: object) -> None:
     [
         ([(1, 2, 3.5)], r"^the tuples, row 1: found \(1, 2, 3\.5\); pass \(user, item\) tuples, without ratings$"),
         ([(1, 2), (1, 2, 3)], r"^the tuples, row 2: found \(1, 2, 3\); pass \(user, item\) tuples, without ratings$"),
-        ((1, "x"), r"^found a single pair, \(1, 'x'\); pass a list of pairs: \[\(1, 'x'\)\]$"),
-        (["ann", "x"], r"^found a single pair, \('ann', 'x'\); pass a list of pairs"),
+        ((1, "x"), r"^the tuples, row 1: found 1; pass \(user, item\) tuples$"),
+        (["ann", "x"], r"^the tuples, row 1: found 'ann'; pass \(user, item\) tuples$"),
+        (np.array([[1, 2, 3]]), r"^found an array of the shape \(1, 3\); the columns are \(user, item\)$"),
         (
-            np.array([[1, 2, 3]]),
-            r"^the array has the shape \(1, 3\); a pair has two columns: pass those of user and item$",
+            (np.array([1]), np.array([2]), np.array([3.0])),
+            r"^the tuples, row 1: found array\(\[1\]\); pass \(user, item\) ",
         ),
-        ((np.array([1]), np.array([2]), np.array([3.0])), r"^found 3 arrays; pass two: those of the users and of the "),
         ({1: 2}, r"^the columns: no column is recognised as the user; found '1'; name it"),
         ([("a", 1), (1.5, 2)], r"row 2, the user: found 1\.5 \(float\) beside 'a'"),
     ],

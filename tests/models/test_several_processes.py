@@ -312,8 +312,9 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             FitOptions(threads=1, exchange=exchange),
             KeysOfSides(keys.users[own], keys.items),
         )
-        told = scorer.weights.target_codes(slice(None))
-        return scorer.of_people(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
+        told, by = scorer.weights.target_codes(slice(None)), scorer._by_features
+        codes = [by.users.expected(of_users), by.items.expected(of_items)]
+        return scorer.of_people(asked), np.concatenate(codes) @ told.T
 
     alone, told = together(1, scores)[0]
     for size in SIZES:

@@ -34,6 +34,8 @@ RIGHTS = {
     ("GET", "/v1/click-through"): OPERATES,
     ("GET", "/v1/events"): OPERATES,
     ("POST", "/v1/events"): WRITES,
+    ("DELETE", "/v1/events"): WRITES,
+    ("POST", "/v1/users/merge"): WRITES,
     ("POST", "/v1/basket"): READS,
     ("GET", "/v1/new"): READS,
     ("GET", "/v1/popular"): READS,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
 
 from tests.serving.running_server import Asked
@@ -117,7 +118,9 @@ def expect_stored(server: Asked, user: object, *ratings: float) -> None:
     wait_until(lambda: sorted(server.ratings(user).values()) == sorted(ratings), f"the ratings {ratings} of {user}")
 
 
-def click_stars(stars: Locator, value: float, most: float = 5) -> None:
+def click_stars(slider: Locator, value: float, most: float = 5) -> None:
+    """Where the stars are that the slider stands for."""
+    stars = slider.locator("..")
     expect(stars).to_be_visible()
     box = stars.bounding_box()
     assert box is not None
@@ -145,3 +148,9 @@ def myself(page: Page) -> Any:
 
 def announced(page: Page) -> str:
     return page.locator("#announcer").text_content() or ""
+
+
+def found_by_axe(page: Page) -> list[str]:
+    page.wait_for_function("() => document.getAnimations().every((one) => one.playState !== 'running')")
+    answer = Axe().run(page).response
+    return [f"{one['id']}: {node['html'][:200]}" for one in answer["violations"] for node in one["nodes"]]

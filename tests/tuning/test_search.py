@@ -101,8 +101,8 @@ def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, 
     engine = study._storage._backend.engine  # type: ignore[attr-defined]
     event.listen(engine, "after_cursor_execute", press)
     try:
-        with pytest.raises(KeyboardInterrupt) as stopped:  # whose frames keep all that they had
-            _finished(study)
+        with pytest.raises(KeyboardInterrupt) as stopped, ThreadPoolExecutor(1) as database:
+            _finished(study, database)
     finally:
         event.remove(engine, "after_cursor_execute", press)
     (file,) = tmp_path.glob("*.db")

@@ -1,31 +1,17 @@
-"""The design: names of colours and typefaces for pages, and their values for pictures.
-
-`tokens.css` is what the page of the server, reports and pictures share; `series.css` has the colours of lines.
-"""
+"""The design that the page of the server, reports and pictures share: colours and typefaces, from `tokens.css`."""
 
 import re
 from importlib.resources import files
 
-_FOLDER = files("cofill.charts")
-TOKENS = (_FOLDER / "tokens.css").read_text(encoding="utf-8")
+TOKENS = (files("cofill.charts") / "tokens.css").read_text(encoding="utf-8")
 """CSS that declares them, for light and for dark."""
-SERIES_TOKENS = (_FOLDER / "series.css").read_text(encoding="utf-8")
 
 _DECLARED = re.compile(r"--([\w-]+): ([^;]+);")
-
-
-def _declared(css: str) -> tuple[dict[str, str], dict[str, str]]:
-    light, _, dark = css.partition("@media (prefers-color-scheme: dark)")
-    return dict(_DECLARED.findall(light)), dict(_DECLARED.findall(dark))
-
-
-_tokens, _series = _declared(TOKENS), _declared(SERIES_TOKENS)
-
-LIGHT: dict[str, str] = _tokens[0] | _series[0]
+_light, _, _dark = TOKENS.partition("@media (prefers-color-scheme: dark)")
+LIGHT: dict[str, str] = dict(_DECLARED.findall(_light))
 """By name, without the hyphens."""
-DARK: dict[str, str] = LIGHT | _tokens[1] | _series[1]
-
-SERIES = tuple(_series[0])
+DARK: dict[str, str] = LIGHT | dict(_DECLARED.findall(_dark))
+SERIES = tuple(name for name in LIGHT if name.startswith("series"))
 
 
 def written_out(rules: str) -> str:

@@ -5,13 +5,14 @@ values written out.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from math import cos, pi, sin
+from math import ceil, cos, floor, log10, pi, sin
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from cofill.charts.axes import Axis, round_axis, tick_label
+import numpy as np
+
 from cofill.charts.design import LIGHT, SERIES, written_out
 from cofill.charts.markup import Markup, element, style, text
 from cofill.files import replacing
@@ -25,6 +26,7 @@ _MARK = 4.2  # radius of a point
 _SIDE_BY_SIDE = 0.4  # of the least distance between two places
 _OTHER = "series2"  # of what is drawn over bars
 _MOST_TICKS = 12  # places that are all written below the axis
+_NOTHING = 1e-9
 
 STYLE = """svg text{fill:var(--ink);font-family:var(--sans);font-size:12px;font-variant-numeric:tabular-nums}
 svg .name{fill:var(--muted);font-size:12.5px}
@@ -33,7 +35,6 @@ svg .grid{stroke:var(--line)}
 svg .axis{stroke:var(--muted)}
 svg .bar{fill:var(--accent)}
 svg .outline{fill:none;stroke-width:2.2}
-svg .on-bar{fill:var(--on-accent)}
 svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
 svg .dashed{stroke-dasharray:7 4}
 svg .dotted{stroke-dasharray:2 4}
@@ -57,14 +58,6 @@ _SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "cross")
 _DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
 
 
-class Series(NamedTuple):
-    """A curve inside a page."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-
-
 class Mark(NamedTuple):
     """A point of a picture that is pointed at."""
 
@@ -78,10 +71,10 @@ class Line:
     """One thing that is followed; `errors` are half widths of intervals, where they are known."""
 
     label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    errors: tuple[float | None, ...] = ()
-    marked: tuple[float, ...] = ()
+    x: Sequence[float]
+    y: Sequence[float]
+    errors: Sequence[float | None] = ()
+    marked: Sequence[float] = ()
     """Places on the x axis that are pointed out."""
     family: str = ""
     """Lines of one family have the same colour."""
@@ -98,7 +91,7 @@ class Chart:
     title: str
     x_label: str
     y_label: str
-    lines: tuple[Line, ...]
+    lines: Sequence[Line]
     marked: str = ""
     """What is meant by the places pointed out."""
     points: bool = True
@@ -112,23 +105,71 @@ class Chart:
         return asdict(self)
 
 
+# Axes: from numbers to places, with round ticks
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Numbers from low to high, drawn from one place to another, with round numbers marked."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+    ticks: tuple[float, ...]
+
+    def __call__(self, value: float) -> float:
+        return self.begin + (value - self.low) / (self.high - self.low) * (self.end - self.begin)
+
+
+def round_axis(
+    low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False, tight: bool = False
+) -> Axis:
+    """An axis that holds low and high and ends at ticks, or, where it is `tight`, at low and high themselves.
+
+    `whole`: with ticks at whole numbers only.
+    """
+    inside = (low, high)
+    if alike := high - low <= _NOTHING * max(abs(low), abs(high), 1.0):  # nothing between that a picture could show
+        around = abs(low) * 0.05 if abs(low) > _NOTHING else 0.5
+        low, high = low - around, high + around
+    step = round_step((high - low) / about)
+    if whole:
+        step = max(1.0, step)
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    ticks = tuple(float(np.round(number * step, 12)) for number in range(first, max(last, first + 1) + 1))
+    if alike or not tight:
+        return Axis(ticks[0], ticks[-1], begin, end, ticks)
+    slack = (high - low) * 1e-9
+    return Axis(*inside, begin, end, tuple(tick for tick in ticks if low - slack <= tick <= high + slack))
+
+
+def round_step(about: float) -> float:
+    """The nearest of 1, 2 and 5 times a power of ten that is not smaller."""
+    power = 10.0 ** floor(log10(about))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= about * (1 - 1e-9))
+
+
+def tick_label(value: float) -> str:
+    """Short: 12 k, 3.5 M, 0.25."""
+    for unit, name in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(value) >= unit:
+            unit = 1e3 if name == " k" else unit
+            return f"{value / unit:.4g}{name}"
+    return f"{value:,.0f}" if value == round(value) else f"{value:.4g}"
+
+
 # Inside a page
 
 
-def curves(about: str, series: Sequence[Series], *, x: str, y: str, mark: Mark | None = None) -> Markup:
+def curves(about: str, lines: Sequence[Line], *, x: str, y: str, mark: Mark | None = None) -> Markup:
     """A line chart, with a legend if there are several lines. `about` is its text alternative."""
-    lines = [
-        Line(
-            one.name,
-            tuple(one.x),
-            tuple(one.y),
-            marked=(mark.x,) if mark is not None and (mark.x, mark.y) in zip(one.x, one.y, strict=True) else (),
-            style=_DASHES[number % len(_DASHES)],
-        )
-        for number, one in enumerate(series)
-    ]
-    chart = Chart(about, x, y, tuple(lines), marked=mark.text if mark else "", points=False)
-    parts, height = _drawing([chart], _PAGE, named=len(series) > 1)
+    drawn = []
+    for number, line in enumerate(lines):
+        marked = mark is not None and (mark.x, mark.y) in zip(line.x, line.y, strict=True)
+        drawn.append(replace(line, style=_DASHES[number % len(_DASHES)], marked=[mark.x] if mark and marked else ()))
+    chart = Chart(about, x, y, drawn, marked=mark.text if mark else "", points=False)
+    parts, height = _drawing([chart], _PAGE, named=len(lines) > 1)
     return _picture(about, parts, height)
 
 
@@ -140,23 +181,23 @@ def histogram(
     x: str,
     y: str,
     name: str = "",
-    other: Series | None = None,
+    other: tuple[str, Sequence[float]] | None = None,
 ) -> Markup:
     """Bars between numbers, on an axis of numbers; the counts of an `other` between the same edges as their outline.
 
     `name` is then that of the bars.
     """
     across = round_axis(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT, about=8, tight=True)
-    up = round_axis(0, max([*counts, *(other.y if other else ())]), HEIGHT - _BOTTOM, _TOP)
+    up = round_axis(0, max([*counts, *(other[1] if other else ())]), HEIGHT - _BOTTOM, _TOP)
     parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         said = f"{low:.4g} to {high:.4g}: {count:,}"
         parts.append(_bar(across(low), across(high), up, count, said))
     if other is not None:
-        corners = [(edge, count) for low, high, count in zip(edges, edges[1:], other.y, strict=False)
+        corners = [(edge, count) for low, high, count in zip(edges, edges[1:], other[1], strict=False)
                    for edge, count in ((low, count), (high, count))]  # fmt: skip
         parts.append(_path([(across(edge), up(count)) for edge, count in corners], f"outline {_OTHER}"))
-        parts.append(_key(name, other.name, _TOP - 12.0))
+        parts.append(_key(name, other[0]))
     return _picture(about, parts)
 
 
@@ -193,22 +234,16 @@ def bars(
         if mark is not None:
             ends = [(across(place + 0.06), up(mark)), (across(place + 0.94), up(mark))]
             parts.append(_path(ends, f"outline {_OTHER}"))
-        if written:
-            # Inside the bar where a mark is near its end, if the bar is high enough.
-            near = mark is not None and -4 < up(value) - up(mark) < 22
-            inside = near and up.begin - up(value) > 24
-            height = up(value) + 16 if inside else up(value) - 5
-            if near and not inside and mark is not None:
-                height = min(up(value), up(mark)) - 5
-            parts.append(_label(above, middle, height, "middle", "on-bar" if inside else "tick"))
+        if written:  # above the bar and above its mark
+            parts.append(_label(above, middle, up(max(value, mark or 0.0)) - 5, "middle", "tick"))
     if other is not None:
-        parts.append(_key(name, other[0], _TOP - 12.0))
+        parts.append(_key(name, other[0]))
     return _picture(about, parts)
 
 
-def _key(bars: str, marks: str, height: float) -> Markup:
+def _key(bars: str, marks: str) -> Markup:
     """What bars and marks are of, at the upper right, above the picture."""
-    ends = WIDTH - _RIGHT
+    ends, height = WIDTH - _RIGHT, _TOP - 12.0
     second = ends - len(marks) * _CHARACTER * _SMALL
     first = second - 44 - len(bars) * _CHARACTER * _SMALL
     return element(

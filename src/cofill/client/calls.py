@@ -278,6 +278,11 @@ def list_users(cursor: str = "", *, n: int = 100) -> Call[messages.ListedUsers]:
     return Call("GET", "/v1/users/list", reading(messages.ListedUsers), words_of({"cursor": cursor or None, "n": n}))
 
 
+def merge_users(user: Id, into: Id) -> Call[messages.MadeUser]:
+    """Make one user of two, as when a visitor logs in; the earlier id is answered as the other from then on."""
+    return Call("POST", "/v1/users/merge", reading(messages.MadeUser), body=_json({"user": user, "into": into}))
+
+
 def ratings(user: Id, n: int | None = None) -> Call[messages.KnownRatings]:
     """What a user has rated, the newest first; at most 1,000, or `n`."""
     return Call("GET", "/v1/ratings", reading(messages.KnownRatings), words_of({"user": user, "n": n}))
@@ -309,6 +314,11 @@ def send_events(events: Iterable[Event]) -> Call[messages.EventsStored]:
     repeatable = all(event.get("id") is not None for event in sent)
     body = _json({"events": sent})
     return Call("POST", "/v1/events", reading(messages.EventsStored), body=body, repeatable=repeatable)
+
+
+def withdraw_event(id: Id) -> Call[None]:
+    """Take an event back, by the id that you gave it."""
+    return Call("DELETE", "/v1/events", nothing, words_of({"id": id}))
 
 
 def latest_events(n: int = 20) -> Call[messages.LatestEvents]:

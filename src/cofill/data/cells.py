@@ -70,8 +70,6 @@ class BadCellsError(DataError):
 
     rows: npt.NDArray[np.bool_]
     """(n,): all rows that have one."""
-    order: int = 0
-    """Which of the checks of its column found them, the first 0: cells that pass one check go on to the next."""
 
 
 def is_number(cell: str) -> bool:
@@ -106,13 +104,12 @@ def ids(cells: pl.Series, column: str, origin: Origin, *, text: bool) -> npt.NDA
             _refuse(
                 *(cells.str.contains("\0", literal=True), cells, column, origin),
                 *("where an id belongs, which has no NUL character", "remove the character"),
-                order=1,
             )
         return cells
     if dtype.is_integer():
         wide = cells.cast(pl.Int64, strict=False)
         belongs = "where an id of 64 bits belongs"
-        _refuse(wide.is_null(), cells, column, origin, belongs, "pass such ids as strings", order=1)
+        _refuse(wide.is_null(), cells, column, origin, belongs, "pass such ids as strings")
         return wide.to_numpy()
     origin = replace(origin, skippable=False)
     if dtype.is_float():
@@ -135,7 +132,6 @@ def ratings(
                 *(pl.Series(outside), cells, "rating", origin),
                 f"outside the scale {scale[0]:g} to {scale[1]:g}",
                 "correct it, or widen scale=...",
-                order=3,
             )
     return values
 
@@ -144,7 +140,7 @@ def counts(cells: pl.Series, origin: Origin, decimal: bool | None = None) -> npt
     """Counts (n,) or weights, each finite and above 0; `decimal` as in `with_points`."""
     values = _numbers(cells, "count", origin, decimal)
     belongs = "where a count above 0 belongs"
-    _refuse(pl.Series(values <= 0), cells, "count", origin, belongs, "correct or remove it", order=3)
+    _refuse(pl.Series(values <= 0), cells, "count", origin, belongs, "correct or remove it")
     return values
 
 
@@ -158,11 +154,11 @@ def _numbers(cells: pl.Series, column: str, origin: Origin, decimal: bool | None
     if parsed.null_count():
         _refuse_missing(cells, column, origin, "a number")
         parsed = with_points(cells, decimal).str.strip_chars().cast(pl.Float32, strict=False)
-        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it", order=1)
+        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it")
     values = parsed.to_numpy()
     if not np.isfinite(values).all():
         bad = pl.Series(~np.isfinite(values))
-        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it", order=2)
+        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it")
     return values
 
 
@@ -229,7 +225,7 @@ def times(
         dates = form != "number"
         numbers = _seconds_of_dates(cells) if dates else cells.str.strip_chars().cast(pl.Float64, strict=False)
         remedy = "write Unix seconds or ISO dates throughout, or leave the column out with time=''"
-        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy, order=1)
+        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy)
     elif dtype.is_numeric():
         numbers = cells.cast(pl.Float64)
     else:
@@ -239,7 +235,7 @@ def times(
     seconds = numbers.to_numpy()
     if not np.isfinite(seconds).all():
         bad = pl.Series(~np.isfinite(seconds))
-        _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it", order=2)
+        _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it")
     return _whole(seconds) if dates else _unix_seconds(seconds)
 
 
@@ -295,18 +291,16 @@ def _refuse_missing(cells: pl.Series, column: str, origin: Origin, belongs: str)
         )
 
 
-def _refuse(
-    bad: pl.Series, cells: pl.Series, column: str, origin: Origin, problem: str, remedy: str, order: int
-) -> None:
+def _refuse(bad: pl.Series, cells: pl.Series, column: str, origin: Origin, problem: str, remedy: str) -> None:
     if bad.any():
         found = f"found {quoted(cells[int(bad.arg_max() or 0)])} {problem}"
-        raise _bad_cells(bad, column, origin, found, remedy, order)
+        raise _bad_cells(bad, column, origin, found, remedy)
 
 
-def _bad_cells(bad: pl.Series, column: str, origin: Origin, found: str, remedy: str, order: int = 0) -> BadCellsError:
+def _bad_cells(bad: pl.Series, column: str, origin: Origin, found: str, remedy: str) -> BadCellsError:
     said = origin.error(int(bad.arg_max() or 0), column, found, remedy)
     error = BadCellsError(said.found, said.remedy, where=said.where)
-    error.rows, error.order = np.asarray(bad.to_numpy(), np.bool_), order
+    error.rows = np.asarray(bad.to_numpy(), np.bool_)
     return error
 
 

@@ -3,9 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from cofill.charts.label_places import Box, Point, place_labels
 from cofill.charts.markup import Amount, Markup, Stars, element, shortened
-from cofill.charts.neighbour_map import NEIGHBOURS, kept_neighbours, map_of
+from cofill.charts.neighbour_map import NEIGHBOURS, Box, Point, kept_neighbours, map_of, place_labels
 from cofill.models.results import MOST_ITEMS
 from cofill.progress import share_done
 from cofill.report.page_parts import beside, code, figure, paragraph, section, table

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.charts.graphs import Series, bars, curves, histogram
+from cofill.charts.graphs import Line, bars, curves, histogram
 from cofill.charts.markup import Markup, element
 from cofill.errors import DataError
 from cofill.evaluation import Cluster, Evaluation, MeasuredLists, UserCluster
@@ -160,7 +160,7 @@ def _spread(subject: Subject) -> Markup:
         x="prediction - rating (points)",
         y="test ratings",
         name=_OURS,
-        other=Series(_BIASES, edges[:-1], others),
+        other=(_BIASES, others),
     )
     half = float((np.abs(ours) <= 0.5).mean())
     return figure(
@@ -202,9 +202,9 @@ def _drawn_to_the_middle(rows: Sequence[_Row]) -> Markup:
     picture = curves(
         "Mean prediction by true rating, beside the biases and the diagonal of a model that never errs.",
         [
-            Series(_OURS, places, [row.mean for row in rows]),
-            Series(_BIASES, places, [row.mean_of_biases for row in rows]),
-            Series("without any error", places, places),
+            Line(_OURS, places, [row.mean for row in rows]),
+            Line(_BIASES, places, [row.mean_of_biases for row in rows]),
+            Line("without any error", places, places),
         ],
         x="rating that was given",
         y="mean prediction (points)",

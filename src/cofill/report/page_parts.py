@@ -7,7 +7,7 @@ Light or dark as the reader's system says, one column on a telephone, plain in p
 from collections.abc import Sequence
 from importlib.resources import files
 
-from cofill.charts.design import LIGHT, SERIES_TOKENS, TOKENS
+from cofill.charts.design import LIGHT, TOKENS
 from cofill.charts.graphs import STYLE
 from cofill.charts.markup import Amount, Markup, element, shown
 
@@ -105,5 +105,5 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 _RULES = (files("cofill.report") / "report.css").read_text(encoding="utf-8")
 _PRINTED = "".join(f"--{name}:{value};" for name, value in (LIGHT | {"ink": "#000", "muted": "#444"}).items())
 
-CSS = f"{TOKENS}{SERIES_TOKENS}{_RULES}{STYLE}@media print{{:root{{{_PRINTED}}}}}\n"
+CSS = f"{TOKENS}{_RULES}{STYLE}@media print{{:root{{{_PRINTED}}}}}\n"
 """Everything that gives the page its look."""

@@ -29,7 +29,7 @@ KEEP_SHOWN_DAYS, KEEP_EVENTS_DAYS, FORGET_EVENTS_DAYS = 30.0, 90.0, 730.0
 """For how many days rows of events are kept, unless the settings say otherwise."""
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable of the environment that names the folder that the processes of a server share."""
-DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
+DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "return": -5.0, "dismiss": -10.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _LIBRARIES = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")  # httptools: uvicorn[standard]
 _MOST_MODELS = 10  # at once
@@ -115,7 +115,7 @@ class ServingSettings(PageSettings, LimitSettings):
         default=DEFAULT_EVENT_WEIGHTS,
         description="how much an event of this kind counts for lists, such as cart=3, beside "
         + ", ".join(f"{kind}={weight:g}" for kind, weight in DEFAULT_EVENT_WEIGHTS.items())
-        + "; 5 is as much as the highest rating to a model of ratings alone (repeatable)",
+        + "; 5 is as much as the highest rating to a model of ratings alone, below 0 takes away (repeatable)",
     )
     open_catalogue: bool = Field(
         default=False, description="take ratings and events of items without a description: they become items"
@@ -190,8 +190,8 @@ class ServingSettings(PageSettings, LimitSettings):
         for kind, weight in weights.items():
             if not re.fullmatch(KIND, kind) or kind == SHOWN:
                 raise ValueError(f"must name kinds of 1 to 64 letters, digits and _ . : -, other than {SHOWN}")
-            if not 0 <= weight <= GREATEST_WEIGHT:
-                raise ValueError(f"must give weights from 0 to {GREATEST_WEIGHT:,}")
+            if not -GREATEST_WEIGHT <= weight <= GREATEST_WEIGHT:
+                raise ValueError(f"must give weights from -{GREATEST_WEIGHT:,} to {GREATEST_WEIGHT:,}")
         return weights
 
     @model_validator(mode="before")

@@ -1,6 +1,7 @@
 """A search: trials of a study by several workers, by `Study.optimize`, and its progress display."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from optuna import Study, Trial, TrialPruned
@@ -12,7 +13,6 @@ from cofill.cluster.session import workplace
 from cofill.data.sparse import KnownRatings
 from cofill.errors import CofillError, SettingsError
 from cofill.evaluation.ranking import evaluate_ranking
-from cofill.interrupts import postponed
 from cofill.models.bias_models import ListModel
 from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
 from cofill.models.cfn.scaling import Matrix
@@ -61,7 +61,7 @@ def search(
     def look() -> None:
         """Tell of finished trials and the best so far, when there are more."""
         nonlocal seen
-        found = _finished(study)
+        found = _finished(study, database)
         if len(found) != seen:
             seen = len(found)
             values = [trial.value for trial in found if trial.state == TrialState.COMPLETE and trial.value is not None]
@@ -70,7 +70,7 @@ def search(
             share = min(seen / trials, 1.0)
             progress(Step("searching", seen, trials, share, text=text, logged=seen >= trials))
 
-    with storage_explained(url), workplace(ray) as place:
+    with storage_explained(url), ThreadPoolExecutor(1) as database, workplace(ray) as place:
         look()
         wanted = min(workers or place.cores, max(trials - seen, 0))
         with map_unordered(
@@ -94,9 +94,9 @@ def search(
     return study
 
 
-def _finished(study: Study) -> list[FrozenTrial]:
-    with postponed():  # else the database would stay locked, and no trial could be given back
-        return study.get_trials(deepcopy=False, states=FINISHED)
+def _finished(study: Study, database: ThreadPoolExecutor) -> list[FrozenTrial]:
+    """In a thread, where no interrupt is raised: else the database would stay locked, and no trial be given back."""
+    return database.submit(study.get_trials, deepcopy=False, states=FINISHED).result()
 
 
 # What a worker does

@@ -15,7 +15,7 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import Exchange
 from cofill.models.bias_models import BiasPredictor
 from cofill.models.cfn.scaling import hold_out
-from cofill.models.predictor import Given, Predictor, Shares
+from cofill.models.predictor import ALL, Given, Predictor, Shares
 
 Counts = npt.NDArray[np.integer]
 
@@ -153,13 +153,11 @@ class Blend(Predictor):
         counts = self.user_counts[users][:, None], self.item_counts
         return self._mixed(self.base.users(users), self.other.users(users), *counts)
 
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        given, counts = (items, ratings, features), (np.array(len(ratings)), self.item_counts)
-        return self._mixed(self.base.new_user(*given), self.other.new_user(*given), *counts)
-
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+    def new_user(
+        self, items: Ints, ratings: Floats, features: Floats | None = None, asked: Ints | slice = ALL
+    ) -> Floats:
         given, counts = (items, ratings, features, asked), (np.array(len(ratings)), self.item_counts[asked])
-        return self._mixed(self.base.new_user_at(*given), self.other.new_user_at(*given), *counts)
+        return self._mixed(self.base.new_user(*given), self.other.new_user(*given), *counts)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         base, other = (part.entries(users, items) for part in (self.base, self.other))
@@ -237,9 +235,6 @@ class Gated(Blend):
 
     def item_vectors(self) -> Floats:
         return self.network.item_vectors()
-
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        return self.network.quickest_order(users, items)
 
     def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
         return self.network.interval_radius(users, items, predicted)

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, grown
+from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs, grown
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.exchange import Exchange
-from cofill.models.lists.feedback import Feedback, Recency, as_csr, entries_where, joined, sparse_times
+from cofill.models.lists.by_features import ByFeatures, KernelRegression
+from cofill.models.lists.feedback import Feedback, Recency, as_csr, entries_where, joined
 from cofill.models.lists.item_weights import (
     AS_FITTED,
     FitOptions,
@@ -29,7 +29,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
-from cofill.models.rng import Keys, Sample, seed_of
+from cofill.models.rng import Keys
 from cofill.models.slopes import FeatureRegression
 
 
@@ -56,9 +56,6 @@ class About(NamedTuple):
 
 # An item whose ratings have changed by at least this share of those in training is folded in anew.
 _CHANGED_SHARE = 0.1
-# People that the regression on their features learns from.
-_MOST_PEOPLE = 20_000
-_SEED = seed_of(0xBF)
 
 _Folded = TypeVar("_Folded")
 
@@ -222,19 +219,20 @@ _UNKNOWN, _COLD = -2, -3
 class LinearScorer(ListScorer):
     """`ItemWeights` that follow: what they say is a sum over what a user did.
 
-    An item without ratings is scored by its features: a ridge regression of the vectors of items on them. Likewise a
-    user without ratings has the code that the features of users tell, which counts the less the more a user did.
+    An item without ratings has the vector that the features of items tell (`ByFeatures`). Likewise a user without
+    ratings has the code that the features of users tell, which counts the less the more a user did.
     """
 
     def __init__(
-        self, feedback: Feedback, sides: Sides, weights: ItemWeights, by_features: "ByFeatures | None" = None
+        self, feedback: Feedback, sides: Sides, weights: ItemWeights, by_features: ByFeatures | None = None
     ) -> None:
         super().__init__(feedback, sides)
         self.weights = weights
-        self._by_features = by_features or ByFeatures.nothing(sides, weights)
+        self._by_features = by_features or ByFeatures.nothing(*sides, weights)
         self._followed = Followed(feedback, weights.ratings, self._folded_in)
         self.following.append(self._followed)
         self._folded_at: tuple[int, FoldedIn] | None = None
+        self._cold: tuple[Longs, Floats]  # items of which features alone are known, and their vectors as targets
 
     @classmethod
     def fit(
@@ -249,7 +247,8 @@ class LinearScorer(ListScorer):
         graded = feedback.trained()
         described = bool(sides.users.width or sides.items.width)
         weights = fit_weights(graded, penalties, how, keys.items, described=described)
-        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, penalties, keys, how.exchange))
+        by_features = ByFeatures.fit(graded, sides, weights, penalties.popularity, keys, how.exchange)
+        return cls(feedback, sides, weights, by_features)
 
     # Questions
 
@@ -267,11 +266,9 @@ class LinearScorer(ListScorer):
             scores[:, :fitted] = found.fitted
         scores[:, folded.items] = found.later
         scores[:, folded.place == _UNKNOWN] = 0
-        cold = np.flatnonzero(folded.place == _COLD)
+        cold, targets = self._cold
         if len(cold):
-            features, slope = self.sides.items.values[cold], self._by_features.items.slope
-            by_feature = found.codes @ slope.T
-            scores[:, cold] = by_feature[:, :-1] @ features.T + by_feature[:, -1:]
+            scores[:, cold] = found.codes @ targets.T
         return scores
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
@@ -297,8 +294,8 @@ class LinearScorer(ListScorer):
         found = np.zeros((len(asked), self.weights.directions.shape[1]))
         found[at == AS_FITTED] = self.weights.target_codes(asked[at == AS_FITTED])
         found[at >= 0] = self.weights.folded_codes(folded)[1][at[at >= 0]]
-        if (at == _COLD).any():
-            found[at == _COLD] = self._by_features.items.expected(self.sides.items.values[asked[at == _COLD]])
+        cold, targets = self._cold
+        found[at == _COLD] = targets[np.searchsorted(cold, asked[at == _COLD])]
         return found
 
     def item_vectors(self) -> Floats:
@@ -334,6 +331,8 @@ class LinearScorer(ListScorer):
                 np.array([both[side] for both in vectors], np.float32).reshape(len(items), width)
                 for side, width in enumerate(self.weights.widths)
             )
+            cold = np.flatnonzero(place == _COLD)
+            self._cold = cold, self._by_features.items.expected(about.values[cold])
             self._folded_at = followed.version, FoldedIn(items, inputs, targets, place)
         return self._folded_at[1]
 
@@ -345,49 +344,10 @@ class LinearScorer(ListScorer):
 
     def arrays(self) -> Arrays:
         users, items = self._by_features
-        return self.weights.arrays() | {"by_user_features": users.slope, "by_item_features": items.slope}
+        return self.weights.arrays() | {"by_user_features": users.slope} | items.arrays()
 
     @classmethod
     def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "LinearScorer":
         """From the model file."""
-        slopes = FeatureRegression(arrays["by_user_features"]), FeatureRegression(arrays["by_item_features"])
-        return cls(feedback, sides, restored_weights(arrays), ByFeatures(*slopes))
-
-
-class ByFeatures(NamedTuple):
-    """What features tell of a user's code, and of the vector of an item as a target."""
-
-    users: FeatureRegression
-    items: FeatureRegression
-
-    @classmethod
-    def nothing(cls, sides: Sides, weights: ItemWeights) -> "ByFeatures":
-        width = weights.directions.shape[1]
-        return cls(*(FeatureRegression(np.zeros((side.width + 1, width), np.float32)) for side in sides))
-
-    @classmethod
-    def fit(
-        cls,
-        graded: SparseRows,
-        sides: Sides,
-        weights: ItemWeights,
-        penalties: Penalties,
-        keys: KeysOfSides,
-        exchange: Exchange,
-    ) -> "ByFeatures":
-        of_users, of_items = cls.nothing(sides, weights)
-        if sides.users.width:
-            some = np.flatnonzero(sides.users.trained_described & (graded.counts() > 0))
-            some = Sample.of(keys.users, some, _MOST_PEOPLE, _SEED, exchange).places
-            taken = graded.take(some)
-            features = sides.users.trained[some]
-            codes = sparse_times(taken, weights.directions)
-            of_users = FeatureRegression.fit(features, codes, taken.counts(), keys.users[some], exchange)
-        if sides.items.width:
-            # Every item speaks for its features alike, and what is popular is not held back: on validation items of
-            # MovieLens-1M lists among cold items gain 5 to 8 % by that.
-            examples = (sides.items.trained_described & (weights.ratings > 0)).astype(np.int64)
-            popular = (np.maximum(weights.ratings, 1.0) ** penalties.popularity).astype(np.float32)
-            targets = weights.target_codes(slice(None)) * popular[:, None]
-            of_items = FeatureRegression.fit(sides.items.trained, targets, examples, keys.items)
-        return cls(of_users, of_items)
+        by_features = ByFeatures(FeatureRegression(arrays["by_user_features"]), KernelRegression.restored(arrays))
+        return cls(feedback, sides, restored_weights(arrays), by_features)

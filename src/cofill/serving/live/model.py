@@ -125,13 +125,24 @@ class LiveModel:
     ) -> _Answer:
         """The same, but of several models the one that this person gets, None being nobody known."""
         started = time.perf_counter()
-        shares = [variant.share for variant in self.variants]
-        variant = self.variants[chosen(who, shares)] if model is None else self._named(model)
-        answer = await asyncio.wrap_future(self._thread.submit(self._asked, variant, question))
-        self._answered(variant.name, time.perf_counter() - started)
+        named = None if model is None else self._named(model)
+
+        def asked() -> tuple[_Answer, str]:
+            variant = self._of_person(who) if named is None else named
+            return self._asked(variant, question), variant.name
+
+        answer, name = await asyncio.wrap_future(self._thread.submit(asked))
+        self._answered(name, time.perf_counter() - started)
         return answer
 
-    def _asked(self, variant: Variant, question: Callable[[ServedModel], _Answer]) -> _Answer:
+    def _of_person(self, who: object) -> Variant:
+        """The variant of a person; of one who became another, that of the other."""
+        if len(self.variants) > 1 and isinstance(who, int | str):
+            self._up_to_date(self.variants[0])
+            who = self.served.person(who)
+        return self.variants[chosen(who, [variant.share for variant in self.variants])]
+
+    def _up_to_date(self, variant: Variant) -> None:
         if not self.stale:  # else the follower looks whether it is back, so that no question waits for that
             try:
                 self._catch_up(variant)
@@ -139,6 +150,9 @@ class LiveModel:
                 self._away = True
                 if not self.stale:
                     raise
+
+    def _asked(self, variant: Variant, question: Callable[[ServedModel], _Answer]) -> _Answer:
+        self._up_to_date(variant)
         answer = question(variant.served)
         if self.stale and isinstance(answer, dict) and "model_version" in answer:
             answer["stale"] = True

@@ -1,44 +1,40 @@
-// The page: a header that stays, three views that are made when first seen, and an item that may lie open on any.
+// The page: a header that stays, views that are made when first seen, and an item that may lie open on any.
 
-import { aboutYou } from "./about.js";
 import { whenUnauthorized } from "./api.js";
 import { fill, h, makeDialog } from "./dom.js";
 import { itemDialog } from "./item.js";
+import { recommendationList } from "./list.js";
 import { mapView } from "./map.js";
 import { modelView } from "./model.js";
-import { person } from "./person.js";
-import { ratingsList } from "./ratings.js";
-import { recommendationList } from "./recommendations.js";
+import { ratingsList, starters } from "./rate.js";
 import { onRoute, route } from "./route.js";
 import { search } from "./search.js";
-import { starters } from "./starters.js";
 import { state } from "./state.js";
-import { clearToasts, failure, skeletons, toast, watchConnection } from "./status.js";
+import { clearToasts, failure, loading, skeletons, toast, watchConnection } from "./status.js";
 import { ratingInWords, titleOf, worded } from "./words.js";
+import { aboutYou, person } from "./you.js";
 
-const VIEWS = { home: homeView, map: mapView, model: modelView };
-const TITLES = { home: "For you", map: "Map", model: "Model" };
+const VIEWS = {
+  home: ["For you", homeView], map: ["Map", mapView], model: ["Model", modelView], operate: ["Operate", operateView],
+};
 
-/** @param {string} id of an element of index.html */
-const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const part = (id) => document.getElementById(id);
 const main = part("main");
-/** @type {Map<string, HTMLElement>} */
 const made = new Map();
-/** @type {string|null} */
 let current = null;
 let starting = false;
 
-/** @param {() => void} followItem */
 function show(followItem) {
   const view = route().view in VIEWS ? route().view : "home";
   if (view !== current) {
     const first = current === null;
+    const [title, make] = VIEWS[view];
     current = view;
-    if (!made.has(view)) made.set(view, VIEWS[view]());
-    const element = /** @type {HTMLElement} */ (made.get(view));
-    fill(main, element);
-    document.title = `${TITLES[view]} · cofill`;
+    if (!made.has(view)) made.set(view, make());
+    fill(main, made.get(view));
+    document.title = `${title} · cofill`;
     for (const link of document.querySelectorAll("nav [data-view]")) {
+      if (link.dataset.view === view) link.hidden = false;
       if (link.dataset.view === view) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
@@ -46,9 +42,26 @@ function show(followItem) {
       scrollTo(0, 0);
       main.focus({ preventScroll: true });
     }
-    element.dispatchEvent(new Event("shown"));
+    made.get(view).dispatchEvent(new Event("shown"));
   }
   followItem();
+}
+
+/** The first page: things to rate, the list that follows, and what was rated. */
+function homeView() {
+  const { element, refresh } = recommendationList();
+  refresh();
+  return h("div", { class: "home" },
+    h("h1", { class: "unseen" }, "Recommendations"),
+    h("div", { class: "side" }, starters(), ratingsList(), aboutYou()),
+    element);
+}
+
+/** The operator's page, whose code visitors do not load. */
+function operateView() {
+  const place = h("div", {});
+  place.addEventListener("shown", () => loading(place, () => import("./operate.js"), ({ operatorView }) => operatorView(), skeletons(3, "row")));
+  return place;
 }
 
 function confirmRatings() {
@@ -65,47 +78,26 @@ function confirmRatings() {
   state.on("person", clearToasts); // what they would undo is not the next person's
 }
 
-/** The first page: things to rate, the list that follows, and what was rated. @returns {HTMLElement} */
-function homeView() {
-  const { element, refresh } = recommendationList();
-  refresh();
-  return h("div", { class: "home" },
-    h("h1", { class: "unseen" }, "Recommendations"),
-    h("div", { class: "side" }, starters(), ratingsList(), aboutYou()),
-    element);
-}
-
-/** The key that a server open to others asks for. It is kept until the tab is closed. */
-function keyDialog() {
-  whenUnauthorized((refused) => new Promise((resolve) => {
-    /** @type {string|null} */
-    let given = null;
-    const { dialog, body } = makeDialog({
-      label: "API key",
-      className: "key-dialog",
-      onclose: () => {
-        dialog.remove();
-        resolve(given);
-      },
-    });
-    const input = /** @type {HTMLInputElement} */ (h("input", {
-      type: "password", "aria-label": "API key", autocomplete: "off", required: true, autofocus: true,
-    }));
-    fill(body, h("form", {
-      onsubmit: (/** @type {Event} */ event) => {
-        event.preventDefault();
-        given = input.value.trim();
-        dialog.close();
-      },
-    },
+/** Ask for the key of a server that is open to others. It is kept until the tab is closed. */
+const askForKey = (refused) => new Promise((resolve) => {
+  let given = null;
+  const { dialog, body } = makeDialog("API key", "key-dialog", () => {
+    dialog.remove();
+    resolve(given);
+  });
+  const input = h("input", { type: "password", "aria-label": "API key", autocomplete: "off", required: true, autofocus: true });
+  const take = (event) => {
+    event.preventDefault();
+    given = input.value.trim();
+    dialog.close();
+  };
+  fill(body, h("form", { onsubmit: take },
     h("h2", {}, "This server asks for a key"),
-    h("p", { class: refused ? "wrong" : "muted", role: refused ? "alert" : null }, refused
-      ? "That key was not accepted. Check it, and try again."
-      : ["The operator makes one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."]),
+    refused ? h("p", { class: "wrong", role: "alert" }, "That key was not accepted. Check it, and try again.")
+      : h("p", { class: "muted" }, "The operator makes one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."),
     h("div", { class: "line" }, input, h("button", { type: "submit", class: "primary" }, "Continue"))));
-    dialog.showModal();
-  }));
-}
+  dialog.showModal();
+});
 
 async function start() {
   if (starting) return;
@@ -129,10 +121,10 @@ async function start() {
   show(followItem);
 }
 
+whenUnauthorized(askForKey);
 watchConnection(() => (state.model === null ? start() : state.settle()));
 part("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address behind the # says where we are
   main.focus();
 });
-keyDialog();
 start();

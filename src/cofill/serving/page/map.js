@@ -1,215 +1,171 @@
-// The map: a canvas to wander in by pointer, by fingers, or by the arrow keys from neighbour to neighbour.
+// The map: to wander in by pointer or wheel, or by the arrow keys from neighbour to neighbour.
 
 import { api, keyOf } from "./api.js";
-import { ItemChart } from "./chart_of_items.js";
-import { announce, fill, h } from "./dom.js";
+import { announce, button, fill, h, svg } from "./dom.js";
 import { openItem } from "./route.js";
 import { state } from "./state.js";
-import { failure, nothing } from "./status.js";
-import { count, ratingInWords, titleOf } from "./words.js";
+import { loading, nothing, skeletons } from "./status.js";
+import { ratingInWords, titleAndYear, titleOf } from "./words.js";
 
-const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const NEARER = 1.6;
+const CLOSEST = 1 / 40; // of the whole
 const STILL = 6; // pixels that a click may slip
-const HELP = "Drag to move, scroll or pinch to come nearer, click to open. By keyboard: arrow keys go to the next item in "
-  + "that direction, Enter opens it, + and − come nearer and go farther, 0 shows everything.";
+const MARGIN = 0.06;
+const LINE = 16;
+const LONGEST = 28;
+const HELP = "Drag to move, scroll to come nearer, click to open. By keyboard: arrow keys go to the next item in that "
+  + "direction, Enter opens it, + and − come nearer and go farther, 0 shows everything.";
 
-/** @returns {HTMLElement} */
 export function mapView() {
-  const place = h("div", { class: "map-place" });
-  const element = h("div", { class: "map-view" }, h("h1", {}, "A map of everything"),
-    h("p", { class: "note" }, "What the model finds alike lies close together."), place);
-  let asked = new AbortController();
-  const load = async () => {
-    asked.abort();
-    const mine = (asked = new AbortController());
-    fill(place, underWay("Fetching the map…"));
-    try {
-      const { items } = await api.map();
-      if (asked !== mine) return;
-      if (items.length) wander(place, items, mine.signal);
-      else fill(place, nothing("There is nothing to draw."));
-    } catch (error) {
-      if (asked !== mine) return;
-      fill(place, failure(error, load));
-    }
-  };
+  const place = h("div", {});
+  const load = () => loading(place, api.map, ({ items }) => (items.length ? wander(items) : nothing("There is nothing to draw.")),
+    skeletons(1, "map"));
   state.on("model", load);
   load();
-  return element;
+  return h("div", { class: "map-view" }, h("h1", {}, "A map of everything"),
+    h("p", { class: "note" }, "What the model finds alike lies close together."), place);
 }
 
-/** @param {string} title */
-function underWay(title) {
-  return h("div", { class: "box empty", role: "status" },
-    h("span", { class: "spinner", "aria-hidden": "true" }), h("p", { class: "box-title" }, title));
-}
-
-/** @param {HTMLElement} place @param {import("./chart_of_items.js").Place[]} places @param {AbortSignal} signal its end */
-function wander(place, places, signal) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", {
-    tabindex: 0, role: "application", "aria-label": "Map of items", "aria-describedby": "map-help",
-  }));
-  const chart = new ItemChart(canvas, places);
-  /** @type {import("./chart_of_items.js").Marks} */
-  const marks = { rated: state.ratings, recommended: new Set(), current: null, hidden: new Set() };
-  let asked = 0;
-  const draw = () => {
-    cancelAnimationFrame(asked);
-    asked = requestAnimationFrame(() => chart.draw(marks));
-  };
-  const refresh = () => {
-    marks.rated = state.ratings;
-    marks.recommended = new Set(state.recommended.map((item) => keyOf(item.id)));
-    draw();
-  };
-  /** @param {number} factor */
-  const zoom = (factor) => {
-    chart.zoom(factor);
-    draw();
-  };
-  const whole = () => {
-    chart.showAll();
-    draw();
-  };
-  fill(place,
-    h("div", { class: "canvas" }, canvas, h("div", { class: "zoom" },
-      h("button", { type: "button", "aria-label": "Nearer", title: "Nearer", onclick: () => zoom(1.6) }, "+"),
-      h("button", { type: "button", "aria-label": "Farther", title: "Farther", onclick: () => zoom(1 / 1.6) }, "−"),
-      h("button", { type: "button", "aria-label": "Show everything", title: "Show everything", onclick: whole }, "⤢"))),
-    legend(chart, marks, draw),
-    h("p", { class: "muted small", id: "map-help" }, HELP));
-
-  pointers(canvas, chart, marks, draw);
-  canvas.addEventListener("keydown", (event) => keys(event, chart, marks, draw));
-  canvas.addEventListener("focus", () => {
-    if (marks.current === null && canvas.matches(":focus-visible")) go(chart.places[0], chart, marks, draw);
-  });
-  new ResizeObserver(() => {
-    chart.fit();
-    draw();
-  }).observe(canvas);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal });
-  for (const name of ["rated", "corrected", "person", "recommended"]) state.on(name, refresh, { signal });
-  refresh();
-}
-
-/** @param {ItemChart} chart @param {*} marks @param {() => void} draw */
-function legend(chart, marks, draw) {
-  const toggle = (/** @type {string} */ name) => (/** @type {Event} */ event) => {
-    const shown = marks.hidden.delete(name);
-    if (!shown) marks.hidden.add(name);
-    /** @type {Element} */ (event.currentTarget).setAttribute("aria-pressed", String(shown));
-    draw();
-  };
-  return h("div", { class: "legend" },
-    h("span", { class: "key rated-key" }, "rated"), h("span", { class: "key recommended-key" }, "recommended"),
-    chart.groups.map(({ group, n, colour }) => h("button", {
-      type: "button", class: "key group-key", "aria-pressed": "true", title: `${count(n)} items; click to hide or show`,
-      style: { "--key": `var(${colour})` }, onclick: toggle(String(group)),
-    }, group ?? "Other")));
-}
-
-/** @param {import("./chart_of_items.js").Place} to @param {ItemChart} chart @param {*} marks @param {() => void} draw */
-function go(to, chart, marks, draw) {
-  marks.current = to;
-  chart.reveal(to);
-  draw();
-  const rating = state.ratingOf(to.id);
-  announce([titleOf(to), to.group, rating === null ? null : `you gave it ${ratingInWords(rating)}`,
-    marks.recommended.has(keyOf(to.id)) ? "recommended" : null].filter(Boolean).join(", "));
-}
-
-/** @param {KeyboardEvent} event @param {ItemChart} chart @param {*} marks @param {() => void} draw */
-function keys(event, chart, marks, draw) {
-  if (event.ctrlKey || event.altKey || event.metaKey) return;
-  const arrow = ARROWS[event.key];
-  const here = marks.current ?? chart.places[0];
-  if (arrow) {
-    const next = marks.current ? chart.next(here, arrow[0], arrow[1], marks.hidden) : here;
-    if (next) go(next, chart, marks, draw);
-    else announce("Nothing farther that way.");
-  } else if (event.key === "Enter" || event.key === " ") {
-    if (marks.current) openItem(marks.current.id);
-  } else if (event.key === "+" || event.key === "=" || event.key === "-") {
-    const [x, y] = chart.onScreen(here);
-    chart.zoom(event.key === "-" ? 1 / 1.6 : 1.6, x, y);
-    draw();
-  } else if (event.key === "0") {
-    chart.showAll();
-    draw();
-  } else {
-    return;
+function wander(items) {
+  const most = Math.max(1, ...items.map((item) => item.ratings));
+  const groups = [...new Set(items.map((item) => item.group))].filter((group) => group !== null);
+  const colour = (group) => `var(--group-${group === null ? "other" : groups.indexOf(group)})`;
+  // Places are from 0 to 1, upwards; the best known come first, and are drawn last.
+  const dots = items.map((item) => ({ item, x: item.x, y: 1 - item.y })).sort((a, b) => b.item.ratings - a.item.ratings);
+  const pen = document.createElement("canvas").getContext("2d"); // only to measure
+  pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
+  for (const dot of dots) {
+    dot.circle = svg("circle", { style: { "--key": colour(dot.item.group) }, onclick: () => slipped <= STILL && openItem(dot.item.id) },
+      svg("title", {}, titleOf(dot.item)));
+    dot.size = 2 + 6 * Math.sqrt(dot.item.ratings / most);
+    const { title } = titleAndYear(dot.item);
+    dot.title = title.length > LONGEST ? `${title.slice(0, LONGEST - 1).trimEnd()}…` : title;
+    dot.width = pen.measureText(dot.title).width;
   }
-  event.preventDefault();
-}
-
-/**
- * One pointer moves, two pinch, a still one clicks.
- * @param {HTMLCanvasElement} canvas @param {ItemChart} chart @param {*} marks @param {() => void} draw
- */
-function pointers(canvas, chart, marks, draw) {
-  /** @type {Map<number, {x: number, y: number}>} */
-  const down = new Map();
-  let slipped = 0;
-  /** @param {PointerEvent|WheelEvent} event */
-  const at = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  };
-  const spread = () => {
-    const [a, b] = [...down.values()];
-    return { apart: Math.hypot(a.x - b.x, a.y - b.y), x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
-  };
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    canvas.setPointerCapture(event.pointerId);
-    if (down.size === 0) slipped = 0;
-    down.set(event.pointerId, at(event));
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const now = at(event);
-    const before = down.get(event.pointerId);
-    if (!before) {
-      const found = chart.under(now.x, now.y, 6, marks.hidden);
-      canvas.classList.toggle("over", found !== null);
-      if (found !== marks.current && (found || document.activeElement !== canvas)) {
-        marks.current = found;
-        draw();
-      }
-      return;
-    }
-    const old = down.size === 2 ? spread() : null;
-    slipped += Math.hypot(now.x - before.x, now.y - before.y);
-    down.set(event.pointerId, now);
-    if (old) {
-      const { apart, x, y } = spread();
-      chart.move(x - old.x, y - old.y);
-      chart.zoom(apart / (old.apart || 1), x, y);
-    } else {
-      chart.move(now.x - before.x, now.y - before.y);
-    }
-    draw();
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    if (!down.delete(event.pointerId) || slipped > STILL) return;
-    const { x, y } = at(event);
-    const found = chart.under(x, y, event.pointerType === "touch" ? 16 : 6, marks.hidden);
-    if (found) {
-      marks.current = found;
+  const titles = svg("g", {});
+  const picture = svg("svg", {
+    class: "map", tabindex: 0, role: "application", "aria-label": "Map of items", "aria-describedby": "map-help",
+    onkeydown: key, onfocus: () => current === null && picture.matches(":focus-visible") && go(dots[0]),
+    onpointerdown: (event) => {
+      slipped = 0;
+      if (event.button === 0) held = event;
+    },
+    onpointermove: (event) => {
+      if (held === null) return;
+      const [dx, dy] = [event.clientX - held.clientX, event.clientY - held.clientY];
+      slipped += Math.hypot(dx, dy);
+      if (slipped > STILL) picture.setPointerCapture(event.pointerId);
+      held = event;
+      [view.x, view.y] = [view.x - dx / (view.scale * wide()), view.y - dy / view.scale];
       draw();
-      openItem(found.id);
+    },
+    onpointerup: () => (held = null), onpointercancel: () => (held = null),
+    onwheel: (event) => {
+      event.preventDefault();
+      zoom(Math.exp(-event.deltaY * (event.deltaMode === 1 ? 0.05 : 0.0016)), event.offsetX, event.offsetY);
+    },
+  }, dots.map((dot) => dot.circle).reverse(), titles);
+
+  const view = { x: 0.5, y: 0.5, scale: 0, whole: 0 }; // what lies in the middle, and pixels a unit
+  let current = null;
+  let held = null; // the pointer, as it was last
+  let slipped = 0;
+
+  const size = () => [picture.clientWidth, picture.clientHeight];
+  /** How far the sides are pulled apart to fill the room. */
+  const wide = () => Math.max(1, Math.min(2, size()[0] / size()[1]));
+  const onScreen = ({ x, y }) => [
+    ((x - view.x) * view.scale) * wide() + size()[0] / 2, (y - view.y) * view.scale + size()[1] / 2];
+
+  function whole() {
+    view.whole = (Math.min(size()[0] / wide(), size()[1])) * (1 - 2 * MARGIN);
+    Object.assign(view, { x: 0.5, y: 0.5, scale: view.whole });
+    draw();
+  }
+
+  /** Nearer (or farther) around a point that stays where it is. */
+  function zoom(factor, px = size()[0] / 2, py = size()[1] / 2) {
+    const next = Math.min(view.whole / CLOSEST, Math.max(view.whole * 0.6, view.scale * factor));
+    const by = 1 / view.scale - 1 / next;
+    view.x += ((px - size()[0] / 2) / wide()) * by;
+    view.y += (py - size()[1] / 2) * by;
+    view.scale = next;
+    draw();
+  }
+
+  function draw() {
+    const near = (view.scale / view.whole) ** 0.35;
+    const recommended = new Set(state.recommended.map((item) => keyOf(item.id)));
+    for (const dot of dots) {
+      const [x, y] = onScreen(dot);
+      dot.at = [x, y];
+      dot.marked = [state.ratings.has(keyOf(dot.item.id)) && "rated", recommended.has(keyOf(dot.item.id)) && "recommended"].filter(Boolean);
+      dot.circle.setAttribute("class", [...dot.marked, dot === current && "current"].filter(Boolean).join(" "));
+      for (const [name, value] of [["cx", x], ["cy", y], ["r", dot.size * near]]) dot.circle.setAttribute(name, value.toFixed(1));
     }
-  });
-  canvas.addEventListener("pointercancel", (event) => down.delete(event.pointerId));
-  canvas.addEventListener("pointerleave", () => {
-    if (down.size || document.activeElement === canvas) return;
-    marks.current = null;
+    fill(titles, written(near));
+  }
+
+  /** As many titles as fit, none over another: first of what is marked, then of what is known best. */
+  function written(near) {
+    const taken = [];
+    const some = Math.round((size()[0] < 500 ? 14 : 40) * near ** 5);
+    const order = [current, ...dots.filter((dot) => dot.marked.length), ...dots.slice(0, 20 * some)].filter(Boolean);
+    return [...new Set(order)].map((dot) => {
+      const [x, y] = dot.at;
+      if (taken.length >= some || x < 0 || y < 0 || y > size()[1]) return null;
+      const left = x + dot.size * near + 5;
+      const right = left + dot.width + 8; // with the halo around it
+      if (right > size()[0] || taken.some((one) => left < one.right && one.left < right && Math.abs(one.y - y) < LINE)) return null;
+      taken.push({ left, right, y });
+      return svg("text", { x: left, y: y + 4, class: dot === current || dot.marked.length ? "marked" : null }, dot.title);
+    });
+  }
+
+  function go(dot) {
+    current = dot;
+    const [x, y] = onScreen(dot);
+    if (x < 40 || y < 40 || x > size()[0] - 40 || y > size()[1] - 40) Object.assign(view, { x: dot.x, y: dot.y });
     draw();
-  });
-  canvas.addEventListener("wheel", (event) => {
+    const rating = state.ratingOf(dot.item.id);
+    announce([titleOf(dot.item), dot.item.group, rating !== null && `you gave it ${ratingInWords(rating)}`,
+      dot.marked.includes("recommended") && "recommended"].filter(Boolean).join(", "));
+  }
+
+  /** The neighbour to the left, right, above or below. */
+  function next([dx, dy]) {
+    const away = dots.flatMap((dot) => {
+      const [x, y] = [(dot.x - current.x) * wide(), dot.y - current.y];
+      const [along, aside] = [x * dx + y * dy, Math.abs(x * dy - y * dx)];
+      return along > 0 && aside <= along ? [{ dot, far: along + aside }] : [];
+    });
+    return away.length ? away.reduce((best, one) => (one.far < best.far ? one : best)).dot : null;
+  }
+
+  function key(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key in ARROWS) {
+      const to = current === null ? dots[0] : next(ARROWS[event.key]);
+      if (to) go(to);
+      else announce("Nothing farther that way.");
+    } else if (event.key === "Enter" && current) openItem(current.item.id);
+    else if (event.key === "+" || event.key === "=") zoom(NEARER, ...(current?.at ?? []));
+    else if (event.key === "-") zoom(1 / NEARER, ...(current?.at ?? []));
+    else if (event.key === "0") whole();
+    else return;
     event.preventDefault();
-    const { x, y } = at(event);
-    chart.zoom(Math.exp(-event.deltaY * (event.deltaMode === 1 ? 0.05 : 0.0016)), x, y);
-    draw();
-  }, { passive: false });
+  }
+
+  new ResizeObserver(() => size()[0] > 0 && (view.scale ? draw() : whole())).observe(picture);
+  state.on("rated corrected person recommended", () => view.scale > 0 && picture.isConnected && draw());
+  const control = (label, sign, onclick) => button({ "aria-label": label, title: label, onclick }, sign);
+  return [
+    h("div", { class: "map-place" }, picture, h("div", { class: "zoom" }, control("Nearer", "+", () => zoom(NEARER)),
+      control("Farther", "−", () => zoom(1 / NEARER)), control("Show everything", "⤢", whole))),
+    h("p", { class: "legend" }, h("span", { class: "key rated-key" }, "rated"), h("span", { class: "key recommended-key" }, "recommended"),
+      [...groups, ...(items.some((item) => item.group === null) ? [null] : [])].map((group) =>
+        h("span", { class: "key group-key", style: { "--key": colour(group) } }, group ?? "Other"))),
+    h("p", { class: "muted small", id: "map-help" }, HELP),
+  ];
 }

@@ -1,121 +1,126 @@
 // About the model: what it was trained on, how it learned, how good it is, every setting.
 
 import { api } from "./api.js";
-import { curve } from "./curve.js";
-import { h } from "./dom.js";
+import { freshId, h, svg } from "./dom.js";
 import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
 import { columnInWords, count, flagColumns, valueInWords } from "./words.js";
 
-const KINDS = { cfn: "Autoencoder (CFN)" };
+const [WIDTH, HEIGHT] = [640, 260];
+const [LEFT, RIGHT, TOP, BOTTOM] = [56, WIDTH - 16, 16, HEIGHT - 42];
 
-/** @returns {HTMLElement} */
 export function modelView() {
   const place = h("div", {});
-  const element = h("div", { class: "model-view" }, h("h1", {}, "About the model"), place);
   // Each look asks again: live ratings have come, and the model may have been replaced.
-  element.addEventListener("shown", () => loading(place, api.model, (model) => {
-    state.model = { ...state.model, ratings: model.ratings };
-    return about(model);
-  }, skeletons(6, "line")));
-  return element;
+  return h("div", { class: "model-view", onshown: () => loading(place, api.model, about, skeletons(6, "line")) },
+    h("h1", {}, "About the model"), place);
 }
 
-/** @param {*} model the answer of /v1/model */
 function about(model) {
   const rmse = model.measures?.validation_rmse;
+  const rows = model.orientation === "both" ? "one network for users and one for items" : `a row for each ${model.orientation}`;
   return [
-    h("p", { class: "note" }, sentence(model)),
-    h("ul", { class: "figures" },
-      figure(count(model.users), "users"), figure(count(model.items), "items"),
-      figure(count(model.ratings.trained), "ratings to learn from"), figure(model.ratings.live === null ? "?" : count(model.ratings.live), "live ratings"),
-      figure(`${model.scale.low} – ${model.scale.high}`, "scale of ratings"),
-      rmse ? figure(Number(rmse).toFixed(3), "off, typically (validation RMSE)") : null),
-    learning(model.history ?? []),
+    h("p", { class: "note" }, `${model.kind === "cfn" ? "Autoencoder (CFN)" : model.kind.toUpperCase()}, ${rows}, trained ${when(model.trained)}.`),
+    figures({
+      users: count(model.users), items: count(model.items), "ratings to learn from": count(model.ratings.trained),
+      "live ratings": model.ratings.live === null ? "?" : count(model.ratings.live),
+      "scale of ratings": `${model.scale.low} – ${model.scale.high}`,
+      ...(rmse && { "off, typically (validation RMSE)": Number(rmse).toFixed(3) }),
+    }),
+    h("section", {}, h("h2", {}, "Learning"), curves(model.history)),
     h("div", { class: "tables" },
-      table("Measures", model.measures), table("Data", model.data), columns(model)),
+      table("Measures", model.measures), table("Data", model.data), table("What is known of items", itemColumns(model)),
+      table("What is known of users", Object.fromEntries(model.user_columns.map((one) => [one.column, one.kind])))),
     h("details", {}, h("summary", {}, "All settings"), table("Settings", model.settings)),
     h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}. `,
-      h("a", { href: "docs" }, "The API"), " has all of this for programs."),
+      h("a", { href: "docs" }, "The API"), " has all of this for programs. ", h("a", { href: "#/operate" }, "Operate the server"), "."),
   ];
 }
 
-/** @param {*} model */
-function sentence(model) {
-  const kind = KINDS[model.kind] ?? model.kind.toUpperCase();
-  const rows = model.orientation === "both" ? ", one network for users and one for items"
-    : `, a row for each ${model.orientation}`;
-  return `${kind}${rows}${model.trained ? `, trained ${when(model.trained)}` : ""}.`;
-}
+export const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" });
 
-/** @param {string} time */
-function when(time) {
-  const date = new Date(time);
-  return Number.isNaN(date.valueOf()) ? String(time) : date.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" });
-}
+/** Numbers by what they are of. */
+export const figures = (values) => h("ul", { class: "figures" },
+  Object.entries(values).map(([label, number]) => h("li", {}, h("strong", {}, number), h("span", {}, label))));
 
-/** @param {string} number @param {string} label */
-function figure(number, label) {
-  return h("li", {}, h("strong", {}, number), h("span", {}, label));
-}
-
-/** @param {Object<string, *>[]} history of one network or two */
-function learning(history) {
-  const curves = [...new Set(history.map((record) => record.rows))].flatMap((rows) => {
+/** Curves of one network or two. */
+function curves(history) {
+  const found = [...new Set(history.map((record) => record.rows))].flatMap((rows) => {
     const own = history.filter((record) => record.rows === rows);
     const which = rows ? `, rows are ${rows}s` : "";
     return [
-      line(`Error on ratings set aside (RMSE)${which}`, own, "validation_rmse"),
-      line(`Training loss${which}`, own.filter((record) => record.phase === own[0].phase), "loss"),
+      curve(`Error on ratings set aside (RMSE)${which}`, own, "validation_rmse"),
+      curve(`Training loss${which}`, own.filter((record) => record.phase === own[0].phase), "loss"),
     ];
   }).filter(Boolean);
-  return h("section", {}, h("h2", {}, "Learning"), curves.length ? h("div", { class: "curves" }, curves)
-    : h("p", { class: "muted" }, "This kind of model does not learn by epochs, so there is no curve."));
+  return found.length ? h("div", { class: "curves" }, found)
+    : h("p", { class: "muted" }, "This kind of model does not learn by epochs, so there is no curve.");
 }
 
-/** @param {string} title @param {Object<string, *>[]} history @param {string} what */
-function line(title, history, what) {
+/** A line over epochs, with labelled axes and the best error marked. */
+function curve(title, history, what) {
   const points = history.map((record) => ({ x: record.epoch, y: record[what] })).filter(({ y }) => Number.isFinite(y));
-  return points.length > 1 ? curve({ title, axis: "epoch", markLeast: what !== "loss", points }) : null;
+  if (points.length < 2) return null;
+  const [xs, ys] = [points.map((point) => point.x), points.map((point) => point.y)];
+  const [upTicks, epochs] = [niceTicks(Math.min(...ys), Math.max(...ys)), niceTicks(xs[0], xs.at(-1))];
+  const across = scale(xs[0], xs.at(-1), LEFT, RIGHT);
+  const upward = scale(upTicks[0], upTicks.at(-1), BOTTOM, TOP);
+  const least = points.reduce((best, point) => (point.y < best.y ? point : best));
+  const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(upTicks[1] - upTicks[0]))));
+  const written = (value) => value.toFixed(digits + 1);
+  const text = (x, y, anchor, words, name = "tick") => svg("text", { x, y, class: name, "text-anchor": anchor }, words);
+  const name = freshId("curve");
+  return h("figure", {}, h("figcaption", {}, title),
+    svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-labelledby": name, class: "curve" },
+      svg("title", { id: name }, `${title}: from ${written(ys[0])} to ${written(ys.at(-1))} in ${points.length} epochs`),
+      upTicks.map((tick) => [
+        svg("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: upward(tick), y2: upward(tick) }),
+        text(LEFT - 8, upward(tick) + 4, "end", tick.toFixed(digits)),
+      ]),
+      epochs.filter((x) => Number.isInteger(x) && x >= xs[0] && x <= xs.at(-1)).map((x) => text(across(x), BOTTOM + 20, "middle", x)),
+      text(RIGHT, HEIGHT - 6, "end", "epoch"),
+      svg("polyline", { class: "path", points: points.map((one) => `${across(one.x).toFixed(1)},${upward(one.y).toFixed(1)}`).join(" ") }),
+      what !== "loss" && [
+        svg("circle", { class: "best", cx: across(least.x), cy: upward(least.y), r: 5 }),
+        text(across(least.x), upward(least.y) - 12, least.x > (xs[0] + xs.at(-1)) / 2 ? "end" : "start",
+          `best: ${written(least.y)} after ${least.x}`, "best-label"),
+      ]));
 }
 
-/** @param {string} title @param {Object<string, *>|null|undefined} values */
+const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+
+/** Round numbers around all values. */
+function niceTicks(low, high) {
+  const rough = (high - low || Math.abs(high) || 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? 10 * power;
+  const first = Math.floor(low / step);
+  return Array.from({ length: Math.max(1, Math.ceil(high / step) - first) + 1 }, (_, i) => (first + i) * step);
+}
+
 function table(title, values) {
   const rows = Object.entries(values ?? {}).filter(([, value]) => value !== null);
-  if (rows.length === 0) return null;
-  return h("section", {}, h("table", {}, h("caption", {}, title), h("tbody", {}, rows.map(([name, value]) => h("tr", {},
-    h("th", { scope: "row" }, LABELS[name] ?? columnInWords(name)), h("td", {}, cell(name, value)))))));
+  return rows.length > 0 && h("section", {}, h("table", {}, h("caption", {}, title), h("tbody", {}, rows.map(([name, value]) =>
+    h("tr", {}, h("th", { scope: "row" }, LABELS[name] ?? columnInWords(name)), h("td", {}, cell(name, value)))))));
 }
 
 const LABELS = {
   validation_rmse: "Off, typically, on ratings set aside (RMSE)", epochs: "Epochs trained", seconds: "Seconds of training",
-  users: "People", items: "Items", ratings: "Ratings", rated: "Trained on ratings", density: "Share of pairs that are known",
-  mean: "Mean rating", scale: "Scale", first_time: "First rating", last_time: "Last rating", user_features: "What is known of people",
-  item_features: "What is known of items",
+  rated: "Trained on ratings", density: "Share of pairs that are known", first_time: "First rating", last_time: "Last rating",
+  user_features: "What is known of people", item_features: "What is known of items",
 };
 
-/** @param {string} name @param {*} value */
 function cell(name, value) {
-  if (/_time$/.test(name) && typeof value === "number") {
-    return new Date(value * 1000).toLocaleDateString("en-GB", { dateStyle: "long" });
-  }
-  if (value !== null && typeof value === "object" && "described" in value) {
-    return `${count(value.columns)} columns, ${count(value.described)} described`;
-  }
+  if (/_time$/.test(name)) return new Date(value * 1000).toLocaleDateString("en-GB", { dateStyle: "long" });
+  if (typeof value === "object" && "described" in value) return `${count(value.columns)} columns, ${count(value.described)} described`;
   return Number.isInteger(value) && !/seed|year/.test(name) ? count(value) : valueInWords(value);
 }
 
-/** @param {*} model */
-function columns(model) {
-  const items = model.item_columns.filter((column) => column.kind !== "flag").map((column) => [column.name, range(column)]);
-  if (flagColumns().length) items.push(["Is", flagColumns().map((column) => column.name)]);
-  const users = (model.user_columns ?? []).map((column) => [column.column ?? column.name, column.kind]);
-  return [table("What is known of items", Object.fromEntries(items)), table("What is known of users", Object.fromEntries(users))];
-}
-
-/** @param {*} column */
-function range(column) {
-  if (column.low !== null && column.low !== undefined) return `${valueInWords(column.low)} – ${valueInWords(column.high)}`;
-  const names = (column.values ?? []).slice(0, 5).map((one) => one.value);
-  return names.length ? `${names.join(", ")}${column.values.length > 5 ? "…" : ""}` : column.kind;
+function itemColumns(model) {
+  const columns = model.item_columns.filter((column) => column.kind !== "flag").map(({ name, kind, low, high, values }) => {
+    const some = values.slice(0, 5).map((one) => one.value).join(", ") + (values.length > 5 ? "…" : "");
+    return [name, low !== null ? `${valueInWords(low)} – ${valueInWords(high)}` : some || kind];
+  });
+  const flags = flagColumns().map((column) => column.name);
+  return Object.fromEntries(flags.length ? [...columns, ["is", flags]] : columns);
 }

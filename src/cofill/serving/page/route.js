@@ -1,19 +1,18 @@
 // Where we are, in the address behind the #: a page, and the item that lies open upon it. Back goes back.
 
-/** @typedef {{view: string, item: string|null}} Route */
+import { keyOf } from "./api.js";
 
-/** @type {(() => void)[]} */
 const listeners = [];
 const changed = () => listeners.forEach((listener) => listener());
 
-/** @returns {Route} */
+/** The view and, or null, the open item. */
 export function route() {
-  const found = /^#\/(\w*)(?:\?(.*))?$/s.exec(location.hash);
-  return { view: found?.[1] || "home", item: found ? new URLSearchParams(found[2]).get("item") : null };
+  const [, view, query] = /^#\/(\w*)(?:\?(.*))?$/s.exec(location.hash) ?? [];
+  return { view: view || "home", item: new URLSearchParams(query).get("item") };
 }
 
-/** @param {string} view @param {string|null} item */
-function address(view, item) {
+function address(item) {
+  const { view } = route();
   const path = view === "home" ? "#/" : `#/${view}`;
   return item === null ? path : `${path}?${new URLSearchParams({ item })}`;
 }
@@ -21,11 +20,9 @@ function address(view, item) {
 /** How many items were opened one from the other: that many steps back lies the page under them. */
 const depth = () => history.state?.depth ?? 0;
 
-/** @param {import("./api.js").Id} id */
 export function openItem(id) {
-  const item = typeof id === "object" ? id.rawJSON : String(id);
-  if (route().item === item) return;
-  history.pushState({ depth: depth() + 1 }, "", address(route().view, item));
+  if (route().item === keyOf(id)) return;
+  history.pushState({ depth: depth() + 1 }, "", address(keyOf(id)));
   changed();
 }
 
@@ -34,12 +31,11 @@ export function closeItem() {
   if (depth() > 0) {
     history.go(-depth());
   } else {
-    history.replaceState(null, "", address(route().view, null)); // it was in the address that we were opened with
+    history.replaceState(null, "", address(null)); // it was in the address that we were opened with
     changed();
   }
 }
 
-/** @param {() => void} listener */
 export function onRoute(listener) {
   listeners.push(listener);
 }

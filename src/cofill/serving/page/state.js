@@ -1,84 +1,78 @@
 // What the page knows: the model, who is looking, their ratings, the list they see. The parts of the page listen.
 //
-// Events: "person" (somebody else, with other ratings), "rated" (one rating, shown before the server has it),
-// "settled" (the server has all of them), "corrected" (as the server has them: one was not taken, or another tab gave
-// one), "failed" (a rating was not taken), "described" (what somebody said about themselves), "where" (the filter), "ranking" (what the list is ranked by, and its variety),
+// Events: "person" (somebody else, with other ratings), "rated" (one rating, shown before the server has it), "settled"
+// (the server has all of them), "corrected" (as the server has them), "failed" (a rating was not taken), "described"
+// (what somebody said about themselves), "where" (the filter), "ranking" (what the list is ranked by, and its variety),
 // "recommended" (the list), "model" (a newer one is served).
 
-import { api, keyOf, Problem } from "./api.js";
-import { recall, remember, tellOtherTabs, whenOtherTabTells } from "./memory.js";
-import { loadSettings } from "./settings.js";
+import { api, keyOf, parseExactly, Problem } from "./api.js";
 
-/**
- * @typedef {import("./api.js").Id} Id
- * @typedef {import("./api.js").Item} Item
- * @typedef {{item: Id, title: string|null, rating: number}} Rating
- * @typedef {{item: Item, before: number|null, after: number|null}} Change
- * @typedef {{item: Item, value: number|null, error: *, person: number}} Failure
- * @typedef {{id: Id|null}} Self  a user that this browser made; no id before the first rating
- */
+/** What outlives the page: "me", what I said "about" myself, and what I "skipped". */
+export const recall = (name) => parseExactly(localStorage.getItem(`cofill.${name}`) ?? "null");
+
+export function remember(name, value) {
+  if (value === null) localStorage.removeItem(`cofill.${name}`);
+  else localStorage.setItem(`cofill.${name}`, JSON.stringify(value));
+}
+
+const tabs = new BroadcastChannel("cofill"); // all tabs are one person
+
+/** Errors that no server told are ours. */
+const report = (error) => error instanceof Problem || console.error(error);
 
 class State extends EventTarget {
-  /** @type {*} the answer of /v1/model */
-  model = null;
-  /** @type {Id|null} somebody else, whose eyes we look through */
-  other = null;
-  /** @type {Map<string, Rating>} the newest last */
-  ratings = new Map();
-  /** @type {Item[]} */
+  model = null; // the answer of /v1/model
+  settings = null; // what the server was started with
+  ratings = new Map(); // {item, title, rating} by item, the newest last
   recommended = [];
-  /** @type {Object<string, *>} conditions by column */
-  where = {};
-  /** @type {"list"|"rating"} what the list is ranked by */
-  by = "list";
+  where = {}; // conditions by column
+  by = "list"; // or "rating": what the list is ranked by
   diversity = 0;
 
-  /** @type {Self} */
-  #self = { id: null };
-  /** @type {Map<string, Rating>} what the server has for certain; `ratings` may be ahead of it */
-  #stored = new Map();
-  /** @type {Map<string, Failure>} by item, to be told when all is sent */
-  #failures = new Map();
+  #self = { id: null, own: true }; // a user that this browser made; no id before the first rating
+  #person = this.#self; // through whose eyes we look
+  #chosen = null; // the person asked for last, whose ratings may be on their way
+  #stored = new Map(); // the ratings that the server has for certain; `ratings` may be ahead of it
+  #failures = new Map(); // by item, to be told when all is sent
   #doubtful = false; // whether the server may have other ratings than we think
   #queue = Promise.resolve();
   #waiting = 0;
-  // Counters that tell whether an answer comes too late:
-  #choices = 0; // of a person
-  #person = 0;
-  #changes = 0; // of a rating or a person
+  #changes = 0; // of a rating or a person: tells whether an answer comes too late
 
-  /** @param {string} name @param {(detail: *) => void} listener @param {AddEventListenerOptions} [options] */
   on(name, listener, options = {}) {
-    this.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail), options);
+    for (const one of name.split(" ")) this.addEventListener(one, (event) => listener(event.detail), options);
   }
 
-  /** @param {string} name @param {*} [detail] */
   tell(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
-  /** @returns {Object<string, *>|null} what we said about ourselves, by column; the server does not tell it again */
-  get about() {
-    return this.other === null ? recall("about") : null;
+  /** The id of somebody else whose eyes we look through, or null. */
+  get other() {
+    return this.#person.own ? null : this.#person.id;
   }
 
   get user() {
-    return this.other ?? this.#self.id;
+    return this.#person.id;
   }
 
-  /** @param {Id} id @returns {number|null} */
+  /** What we said about ourselves, by column, or null; the server does not tell it again. */
+  get about() {
+    return this.#person.own ? recall("about") : null;
+  }
+
   ratingOf(id) {
     return this.ratings.get(keyOf(id))?.rating ?? null;
   }
 
   /** Find the model, and ourselves as we were when the page was last open. */
   async start() {
-    [this.model] = await Promise.all([api.model(), loadSettings()]);
-    await this.#load({ id: recall("me") }, null);
-    whenOtherTabTells((me) => this.#follow(me));
+    [this.model, this.settings] = await Promise.all([api.model(), api.settings()]);
+    await this.#load({ id: recall("me"), own: true });
+    tabs.onmessage = ({ data }) => this.#follow(parseExactly(data));
   }
 
-  /** A newer model may have taken the place of the one we know. @param {string} version */
+  /** A newer model may have taken the place of the one we know. */
   async noticeVersion(version) {
     if (version === this.model.version) return;
     try {
@@ -88,62 +82,58 @@ class State extends EventTarget {
       if (!model.rated) this.by = "list";
       this.tell("model");
     } catch (error) {
-      if (!(error instanceof Problem)) console.error(error); // else the next answer tells it again
+      report(error); // the next answer tells it again
     }
   }
 
-  /** @param {Id|null} other null: back to oneself */
-  async become(other) {
-    await this.#load(this.#self, other);
+  /** Look through the eyes of another user; null: back to oneself. */
+  become(other) {
+    return this.#load(other === null ? this.#self : { id: other, own: false });
   }
 
-  /** Leave the user that we were and be nobody yet. @returns {() => Promise<void>} takes it back */
-  async startAnew() {
-    const [self, skipped, about] = [this.#self, recall("skipped"), recall("about")];
-    await this.#load({ id: null }, null, [], Promise.resolve());
-    tellOtherTabs(null);
+  /** Leave the user that we were and be nobody yet; what is brought takes it back. */
+  startAnew() {
+    const [self, about, skipped] = [this.#self, recall("about"), recall("skipped")];
+    this.#chosen = null;
+    remember("skipped", null);
+    this.#turnInto({ id: null, own: true }, new Map());
+    this.#tellTabs();
     return async () => {
-      await this.#load(self, null, skipped);
+      await this.#load(self);
       remember("about", about);
-      if (about !== null) this.tell("described");
-      tellOtherTabs(self.id);
+      remember("skipped", skipped);
+      this.tell("described");
+      this.#tellTabs();
     };
   }
 
-  /**
-   * Rate, rate otherwise, or (null) take a rating back. Shown at once, sent in order, for whoever we are now.
-   * @param {Item} item @param {number|null} value
-   */
+  /** Rate, rate otherwise, or (null) take a rating back. Shown at once, sent in order, for whoever we are now. */
   rate(item, value) {
     const before = this.ratingOf(item.id);
     if (before === value) return;
+    const person = this.#person;
     put(this.ratings, item, value);
     this.tell("rated", { item, before, after: value });
     this.#waiting += 1;
     this.#changes += 1;
-    const { other } = this;
-    const [self, person] = [this.#self, this.#person];
-    this.#queue = this.#queue
-      .then(async () => {
-        const user = other ?? (await this.#idOf(self));
-        if (value === null) await api.unrate(user, item.id);
-        else await api.rate(user, [{ item: item.id, rating: value }]);
-        if (this.#person === person) put(this.#stored, item, value);
+    this.#queue = this.#queue.then(async () => {
+      try {
+        const user = await this.#idOf(person);
+        await (value === null ? api.unrate(user, item.id) : api.rate(user, item.id, value));
+        if (person === this.#person) put(this.#stored, item, value);
+        if (person === this.#self) this.#tellTabs();
         this.#failures.delete(keyOf(item.id));
-        if (other === null && self === this.#self) tellOtherTabs(self.id);
-      })
-      .catch((error) => {
-        if (!(error instanceof Problem)) console.error(error);
+      } catch (error) {
+        report(error);
         this.#doubtful = true;
         this.#failures.set(keyOf(item.id), { item, value, error, person });
-      })
-      .finally(() => {
-        this.#waiting -= 1;
-        this.settle();
-      });
+      }
+      this.#waiting -= 1;
+      this.settle();
+    });
   }
 
-  /** Say something about ourselves, or (null) take it back; the list follows. @param {Object<string, *>|null} about */
+  /** Say something about ourselves, or (null) take it back; the list follows. */
   async describe(about) {
     const self = this.#self;
     await this.#queue;
@@ -151,7 +141,7 @@ class State extends EventTarget {
     if (self !== this.#self) return;
     remember("about", about);
     this.tell("described");
-    tellOtherTabs(self.id);
+    this.#tellTabs();
     this.settle();
   }
 
@@ -169,81 +159,69 @@ class State extends EventTarget {
     this.tell("settled");
   }
 
-  /** Show what the server has, or what it had when we last knew. @returns {Promise<boolean>} false: it came too late */
+  /** Show what the server has, or what it had when we last knew; false: that came too late. */
   async #correct() {
     const changes = this.#changes;
-    let found = this.#stored;
-    let known = false;
-    try {
-      found = byItem(await this.#ratingsOf(this.#self, this.other));
-      known = true;
-    } catch (error) {
-      if (!(error instanceof Problem)) console.error(error);
-    }
+    const found = await this.#ratingsOf(this.#person).catch(report);
     if (changes !== this.#changes) return false;
-    this.#doubtful = !known;
-    this.#hold(found);
+    this.#doubtful = !(found instanceof Map);
+    this.#hold(this.#doubtful ? this.#stored : found);
     this.tell("corrected");
     return true;
   }
 
-  /** @param {Map<string, Rating>} ratings */
   #hold(ratings) {
     this.#stored = ratings;
     this.ratings = new Map(ratings);
   }
 
-  /** Our own id; the first rating makes it, so that a mere look leaves nothing behind. @param {Self} self */
-  async #idOf(self) {
-    const elsewhere = () => (self === this.#self ? recall("me") : null); // another tab may be quicker
-    self.id ??= elsewhere();
-    if (self.id === null) {
+  /** The id of a person; our first rating makes ours, so that a mere look leaves nothing behind. */
+  async #idOf(person) {
+    const elsewhere = () => (person === this.#self ? recall("me") : null); // another tab may be quicker
+    person.id ??= elsewhere();
+    if (person.id === null) {
       const { id } = await api.newUser();
-      self.id ??= elsewhere() ?? id;
-      if (self === this.#self) remember("me", self.id);
+      person.id ??= elsewhere() ?? id;
+      if (person === this.#self) remember("me", person.id);
     }
-    return self.id;
+    return person.id;
   }
 
-  /** Another tab has rated, or begun anew. @param {Id|null} me who we are there */
+  #tellTabs() {
+    tabs.postMessage(JSON.stringify(this.#self.id));
+  }
+
+  /** Another tab has rated, or begun anew; `me` is who we are there. */
   #follow(me) {
     if (this.#self.id === null) {
       this.#self.id = me;
     } else if (me === null || keyOf(me) !== keyOf(this.#self.id)) {
-      this.#self = { id: me };
-      this.#choices += 1; // what was chosen as the former is void
-      if (this.other === null) this.#turnInto(this.#self, null, new Map());
+      const wasOther = !this.#person.own;
+      this.#self = { id: me, own: true };
+      this.#chosen = null; // what was chosen as the former is void
+      if (!wasOther) this.#turnInto(this.#self, new Map());
     }
     this.tell("described"); // it may have been said there
     this.#doubtful = true;
     this.settle();
   }
 
-  /**
-   * @param {Self} self @param {Id|null} other @param {string[]|null} [skipped]
-   * @param {Promise<void>} [sent] what may be theirs of what is on its way
-   */
-  async #load(self, other, skipped, sent = this.#queue) {
-    const choice = (this.#choices += 1);
-    let found = [];
-    try {
-      await sent;
-      found = await this.#ratingsOf(self, other);
-    } catch (error) {
-      if (choice === this.#choices) throw error;
-    }
-    if (choice !== this.#choices) return; // somebody else was chosen meanwhile
-    remember("me", self.id);
-    if (self.id === null) remember("about", null);
-    if (skipped !== undefined) remember("skipped", skipped);
-    this.#turnInto(self, other, byItem(found));
+  async #load(person) {
+    this.#chosen = person;
+    await this.#queue; // what is on its way may be theirs
+    const found = await this.#ratingsOf(person).catch((error) => error);
+    if (this.#chosen !== person) return; // somebody else was chosen meanwhile
+    if (found instanceof Error) throw found;
+    this.#turnInto(person, found);
   }
 
-  /** @param {Self} self @param {Id|null} other @param {Map<string, Rating>} ratings */
-  #turnInto(self, other, ratings) {
-    this.#self = self;
-    this.other = other;
-    this.#person += 1;
+  #turnInto(person, ratings) {
+    if (person.own) {
+      this.#self = person;
+      remember("me", person.id);
+      if (person.id === null) remember("about", null);
+    }
+    this.#person = person;
     this.#changes += 1;
     this.#doubtful = false;
     this.#hold(ratings);
@@ -253,32 +231,26 @@ class State extends EventTarget {
   /**
    * Where another model, or an empty database, stands in the place of the one that knew us, we begin again: our id may
    * be nobody's there, or that of somebody whom the model was trained on, whose ratings are not ours to change.
-   * @param {Self} self @param {Id|null} other @returns {Promise<Rating[]>} newest first
    */
-  async #ratingsOf(self, other) {
-    const user = other ?? self.id;
-    if (user === null) return [];
+  async #ratingsOf(person) {
+    if (person.id === null) return new Map();
     try {
-      const { ratings } = await api.ratings(user);
-      if (other !== null || ratings.every((rating) => rating.live)) return ratings;
+      const { ratings } = await api.ratings(person.id);
+      if (!person.own || ratings.every((rating) => rating.live)) {
+        return new Map(ratings.reverse().map((rating) => [keyOf(rating.item), rating]));
+      }
     } catch (error) {
-      if (!(other === null && error instanceof Problem && error.status === 404)) throw error;
+      if (!person.own || error.status !== 404) throw error;
     }
-    self.id = null;
-    if (self === this.#self) remember("me", null);
-    return [];
+    person.id = null;
+    if (person === this.#self) remember("me", null);
+    return new Map();
   }
 }
 
-/** @param {Map<string, Rating>} ratings @param {Item} item @param {number|null} value */
 function put(ratings, item, value) {
   if (value === null) ratings.delete(keyOf(item.id));
   else ratings.set(keyOf(item.id), { item: item.id, title: item.title, rating: value });
-}
-
-/** @param {Rating[]} ratings newest first @returns {Map<string, Rating>} newest last */
-function byItem(ratings) {
-  return new Map(ratings.reverse().map((rating) => [keyOf(rating.item), rating]));
 }
 
 export const state = new State();
