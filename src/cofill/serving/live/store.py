@@ -45,6 +45,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from cofill.errors import CofillError, DataError, SettingsError
@@ -184,6 +185,8 @@ class Store:
         self.disk_full = False
         """Whether the last transaction failed for want of space."""
         event.listen(self._engine, "handle_error", self._note_full_disk)
+        self.away = False
+        """Whether the database did not answer when it was last asked; until it does, writes fail at once."""
         self.written = threading.Event()
         """Set after each change of this process, so that its model follows before anybody asks."""
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -548,6 +551,8 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
+        if self.away:
+            raise DatabaseTimeoutError(f"{self.name}: did not answer a moment ago")
         with self._engine.begin() as connection:
             yield connection
         if self.disk_full:
