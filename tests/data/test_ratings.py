@@ -413,12 +413,13 @@ def tensors() -> Any:
         rows_of_sqlite,
         Relation,
         tensors,
+        lambda: [(*row, None) for row in FOUR],
         lambda: tensors().tensors[0].new_tensor(FOUR),
     ],
     ids=[
         *("dict", "by columns", "by rows", "sqlite3", "sqlalchemy", "index", "index of users", "pivot", "sparse"),
         *("sparse dictionary", "records", "dicts", "named tuples", "rows of sqlalchemy", "mappings of sqlalchemy"),
-        *("rows of sqlite3", "duckdb", "tensors", "tensor"),
+        *("rows of sqlite3", "duckdb", "tensors", "surprise", "tensor"),
     ],
 )
 def test_what_other_libraries_give_is_read(source: Callable[[], Any]) -> None:
