@@ -303,9 +303,10 @@ def test_times_of_frames_become_unix_seconds() -> None:
         assert times is not None
         assert times.tolist() == expected
         assert times.dtype == np.int64
-    days = Ratings.read(pl.DataFrame(base | {"time": [date(1970, 1, 2), date(1970, 1, 1)]})).times
-    assert days is not None
-    assert days.tolist() == [86400, 0]
+    for column in ({"time": [date(1970, 1, 2), date(1970, 1, 1)]}, {"order_date": ["19700102", "19700101"]}):
+        days = Ratings.read(pl.DataFrame(base | column)).times
+        assert days is not None
+        assert days.tolist() == [86400, 0]
 
 
 FOUR = [(1, 10, 5), (1, 20, 4), (2, 10, 3), (2, 20, 1)]
