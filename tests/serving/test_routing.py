@@ -48,6 +48,8 @@ RIGHTS = {
     ("GET", "/v1/map"): READS,
     ("GET", "/v1/model"): READS,
     ("POST", "/v1/model/reload"): OPERATES,
+    ("POST", "/v1/model/retrain"): OPERATES,
+    ("GET", "/v1/model/trainings"): OPERATES,
     ("POST", "/v1/model/rollback"): OPERATES,
     ("POST", "/v1/predictions"): READS,
     ("DELETE", "/v1/ratings"): WRITES,

@@ -350,6 +350,16 @@ def roll_back(name: str | None = None) -> Call[messages.Reloaded]:
     return Call("POST", "/v1/model/rollback", reading(messages.Reloaded), query, repeatable=False, lasts=True)
 
 
+def retrain() -> Call[messages.Trainings]:
+    """Train a new model now, on a server with --retrain; it is served if it is not worse."""
+    return Call("POST", "/v1/model/retrain", reading(messages.Trainings))
+
+
+def trainings() -> Call[messages.Trainings]:
+    """What a server with --retrain has trained, the latest first; it needs an admin key."""
+    return Call("GET", "/v1/model/trainings", reading(messages.Trainings))
+
+
 def health() -> Call[messages.Status]:
     """Whether the process is alive."""
     return Call("GET", "/health", reading(messages.Status))

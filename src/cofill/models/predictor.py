@@ -117,10 +117,8 @@ class Predictor:
         """(n,): how far to either side of predictions at pairs nine tenths of ratings are; None if that is unknown."""
         return None
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        """(n,): the same of a user known only by these ratings and features, at some items."""
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
+        """(n,): the same of a user who is not known by number, at some items."""
         return None
 
     def of(self, given: Given) -> Floats:
@@ -137,7 +135,7 @@ class Predictor:
         """(n,): how far to either side of these predictions nine tenths of ratings are; None if that is unknown."""
         if given.number >= 0:
             return self.interval_radius(np.full(len(items), given.number, np.int32), items, predicted)
-        return self.new_user_interval_radius(*given[:3], items, predicted)
+        return self.new_user_interval_radius(given, items, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """How far the ratings and features of a user, known or new, move the predictions at these items.

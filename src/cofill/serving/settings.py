@@ -143,6 +143,17 @@ class ServingSettings(PageSettings, LimitSettings):
         default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
     )
 
+    retrain: str | None = Field(
+        default=None,
+        pattern=r"^daily@([01][0-9]|2[0-3]):[0-5][0-9]$",
+        description="train a new model every day at this time, such as daily@03:00, and serve it if it is not worse",
+    )
+    retrain_with: str | None = Field(
+        default=None,
+        description="for --retrain: the words of `cofill train` that the model was trained with, but --out",
+    )
+    retrain_threads: int = Field(default=1, ge=1, le=1024, description="threads of such a training")
+
     log_format: Literal["text", "json"] = Field(default="text", description="how the log is written: text or json")
     access_log: bool = Field(default=False, description="log every request, without ids of users or addresses")
     log_addresses: bool = Field(default=False, description="log the addresses of clients too, with --access-log")
@@ -219,6 +230,14 @@ class ServingSettings(PageSettings, LimitSettings):
                     f"traffic_split = {self.traffic_split} has {len(shares)} shares for {len(self.models)} models; "
                     "give one for each, and not 0 to all"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _one_to_train(self) -> Self:
+        if (self.retrain is None) != (self.retrain_with is None):
+            raise ValueError("retrain and retrain-with go together: when, and with which words of `cofill train`")
+        if self.retrain is not None and (self.read_only or len(self.models) > 1):
+            raise ValueError("retrain trains one model on what was stored; serve one, and without read-only")
         return self
 
     @property

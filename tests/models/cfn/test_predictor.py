@@ -15,7 +15,7 @@ from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.predictor import CFNPredictor
 from cofill.models.cfn.scaling import Matrix
-from cofill.models.predictor import Given, Predictor
+from cofill.models.predictor import STRANGER, Given, Predictor
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLUMNS,
@@ -461,7 +461,7 @@ def test_intervals_of_who_is_new_are_those_of_who_is_known(shape: Shape) -> None
             model.remove(np.full(len(own), user, np.int32), own)
         given = *model.known.row(user), about(model, user)
         predicted = model.new_user(*given, asked)
-        again = model.new_user_interval_radius(*given, asked, predicted)
+        again = model.new_user_interval_radius(Given(*given), asked, predicted)
         known = model.interval_radius(np.full(len(asked), user, np.int32), asked, predicted)
         assert again is not None
         assert known is not None
@@ -472,4 +472,4 @@ def test_intervals_of_who_is_new_are_those_of_who_is_known(shape: Shape) -> None
 def test_the_output_of_a_network_has_no_intervals(shape: Shape) -> None:
     model = predictor(**shape)
     assert model.interval_radius(indices(0), indices(0), vector(3)) is None
-    assert model.new_user_interval_radius(indices(0), vector(3), None, indices(0), vector(3)) is None
+    assert model.new_user_interval_radius(STRANGER, indices(0), vector(3)) is None

@@ -209,11 +209,9 @@ class Ensemble(Blend):
         base, other = (part.interval_radius(users, items, predicted) for part in self.networks)
         return None if base is None or other is None else self._mixed(base, other, *self._counts_at(users, items))
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        given, counts = (items, ratings, features, asked, predicted), (np.array(len(ratings)), self.item_counts[asked])
-        base, other = (part.new_user_interval_radius(*given) for part in self.networks)
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
+        base, other = (part.new_user_interval_radius(given, asked, predicted) for part in self.networks)
+        counts = np.array(len(given.ratings)), self.item_counts[asked]
         return None if base is None or other is None else self._mixed(base, other, *counts)
 
 
@@ -239,10 +237,8 @@ class Gated(Blend):
     def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
         return self.network.interval_radius(users, items, predicted)
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        return self.network.new_user_interval_radius(items, ratings, features, asked, predicted)
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
+        return self.network.new_user_interval_radius(given, asked, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """What both differ by where nothing is known of the user is owed to all ratings alike."""

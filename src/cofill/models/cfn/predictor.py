@@ -218,7 +218,7 @@ class CFNPredictor(Predictor):
             self._read[row] = self._count_read(self.by_row.row(row)[0])
             self.codes.row_changed(row)
             if self._local is not None:
-                self._local.row_changed(row)
+                self._local.stale.add(row)
             if not self.codes.was_trained(np.array([row]))[0]:
                 self._outdated |= self.by_row.later_in_row(row).keys()  # these columns are fitted to this row
         self._outdated |= set(columns)
@@ -240,13 +240,13 @@ class CFNPredictor(Predictor):
         for column in self._outdated:
             if self.by_row.column_as_trained(column) and described_as_trained(self.column_features, column):
                 if self._local is not None:
-                    self._local.column_as_trained(column)
+                    self._local.moved.pop(column, None)
                 found = trained.at(column)
             else:
                 rows, ratings = self.by_row.column(column)
                 found = self._moved(column, rows, ratings)
                 if self._local is not None:
-                    self._local.column_changed(column, rows, found.alpha)
+                    self._local.moved[column] = rows, found.alpha
             now.linear[column], now.bias[column] = found.linear, found.bias
             now.cosine[column] = found.cosine[: now.cosine.shape[1]]
         self._outdated.clear()
@@ -516,11 +516,10 @@ class UserRows(CFNPredictor):
         read, described = np.array([self._count_read(items)]), np.array([features is not None])
         return np.float32(self._amplitudes.shrinkage(read, described)[0])
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
         if self.decoder.spread is None:
             return None
+        items, ratings, features = given[:3]
         code, _ = self.codes.of_ratings(items, ratings, or_zeros(features, self.row_features.width))
         new = code, self._shrinkage_of(items, features)
         posterior = self._variances(asked.astype(np.int64), [_NEVER_SEEN] * len(asked), new=new)
@@ -552,13 +551,11 @@ class ItemRows(CFNPredictor):
         local = None if self._local is None else self._local.of_column(items, found.weights.alpha[0])[asked]
         return np.asarray(self._grid(self._rows(asked), found, local)[0])
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
         if self.decoder.spread is None:
             return None
-        posterior = self._variances(np.array([-1]), [asked], [items])
-        counts = np.full(len(asked), len(items))
+        posterior = self._variances(np.array([-1]), [asked], [given.others])
+        counts = np.full(len(asked), len(given.others))
         return self._in_ratings(self.decoder.spread, posterior, self._read[asked], counts, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:

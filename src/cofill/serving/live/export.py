@@ -206,12 +206,14 @@ class ExportFolder(NamedTuple):
         )
 
 
-def write_export(out: Path, database: str | None, model: Path | None, ending: str = "csv") -> Exported:
-    """Write the folder; in the place of an earlier export, and of nothing else."""
+def write_export(
+    out: Path, database: str | None, model: Path | None, ending: str = "csv", until: int | None = None
+) -> Exported:
+    """Write the folder; in the place of an earlier export, and of nothing else. `until`: up to a change."""
     if out.exists() and not is_export(out):
         raise DataError(f"{out}: exists and is no export", "choose another out=..., or remove it")
     with opened(database, model) as store:
-        change = store.begin_export()
+        change = store.begin_export(until)
         changes = store.changes_since(0, until=change)
         identity, forgotten, meanwhile = store.counter().database, store.forgotten(), store.forgotten(after=change)
     known = {one.user for one in changes.ratings} | {one.user for one in changes.interactions}

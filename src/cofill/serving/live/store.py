@@ -45,6 +45,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from cofill.errors import CofillError, DataError, SettingsError
@@ -74,6 +75,7 @@ _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
 _TICK = 1e-6  # seconds
+_LAST = 2**62  # a change that never comes
 _MANY, _SECONDS_OF_A_COUNT = 100_000, 60.0  # a count of so many rows holds for so long
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL_IS_FULL = "53100"
@@ -183,6 +185,8 @@ class Store:
         self.disk_full = False
         """Whether the last transaction failed for want of space."""
         event.listen(self._engine, "handle_error", self._note_full_disk)
+        self.away = False
+        """Whether the database did not answer when it was last asked; until it does, writes fail at once."""
         self.written = threading.Event()
         """Set after each change of this process, so that its model follows before anybody asks."""
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -275,15 +279,15 @@ class Store:
         """Everything written after a change. It may include changes newer than a counter read before.
 
         `learned` is the change up to which the model was trained on what is here: events until then are in it already,
-        and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, events
-        after that change are left out.
+        and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, ratings
+        and events after that change are left out.
         """
         return Changes(
             [
                 LiveRating(*row)
                 for row in self.read(
                     select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time)
-                    .where(_ratings.c.change > change)
+                    .where(_ratings.c.change > change, _ratings.c.change <= (_LAST if until is None else until))
                     .order_by(_ratings.c.change)
                 )
             ],
@@ -306,6 +310,26 @@ class Store:
             self._merged_since(change),
             self._disliked_since(change, until),
         )
+
+    def change_before(self, moment: float) -> int:
+        """The last change before anything was done after a moment."""
+        first = [
+            self.read(select(func.min(_events.c.change)).where(_events.c.received > moment)).pop()[0],
+            self.read(select(func.min(_ratings.c.change)).where(_ratings.c.time > moment)).pop()[0],
+        ]
+        return min([self.counter().change + 1, *(int(change) for change in first if change is not None)]) - 1
+
+    def done_after(self, change: int) -> list[tuple[str, str]]:
+        """Users and the items that they did something with after a change."""
+        of, rated = _events.c, _ratings.c
+        pairs = union(
+            select(of.user, of.item)
+            .where(of.change > change)
+            .group_by(of.user, of.item)
+            .having(func.sum(of.weight) > 0),
+            select(rated.user, rated.item).where(rated.change > change, rated.rating.is_not(None)),
+        )
+        return [(user, item) for user, item in self.read(pairs)]
 
     def _merged_since(self, change: int) -> list[tuple[str, str]]:
         merged = select(_merges.c.user, _merges.c.into).where(_merges.c.change > change).order_by(_merges.c.user)
@@ -512,10 +536,10 @@ class Store:
         with self._transaction() as connection:
             connection.execute(update(_counter).where(_counter.c.database == database).values(database=token_hex(16)))
 
-    def begin_export(self) -> int:
+    def begin_export(self, until: int | None = None) -> int:
         """The change up to which an export goes. What came before is never added up with what comes after."""
         with self.tidying() as connection:
-            change = int(connection.execute(select(_counter.c.change)).scalar_one())
+            change = int(connection.execute(select(_counter.c.change)).scalar_one()) if until is None else until
             connection.execute(self.inserting(_exports).values(change=change).on_conflict_do_nothing())
         return change
 
@@ -527,6 +551,8 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
+        if self.away:
+            raise DatabaseTimeoutError(f"{self.name}: did not answer a moment ago")
         with self._engine.begin() as connection:
             yield connection
         if self.disk_full:
