@@ -87,5 +87,4 @@ def test_smallest_demo_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert printed.err == ""
     result = json.loads(printed.out)
     assert [len(row) for row in result["measures"]] == [5] * 5
-    assert len(result["clusters"]) == 5
     assert len(result["described"]) == 2

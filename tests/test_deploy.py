@@ -61,11 +61,12 @@ def commands() -> dict[str, list[str]]:
     return {
         "Dockerfile": json.loads(image),
         "cofill.service": shlex.split(unit),
+        "kubernetes.yaml": list(pod()["containers"][0]["args"]),
         "compose.yaml": list(read_yaml("compose.yaml")["services"]["server"]["command"]),
     }
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "cofill.service", "compose.yaml"])
+@pytest.mark.parametrize("name", ["Dockerfile", "cofill.service", "compose.yaml", "kubernetes.yaml"])
 def test_the_server_is_started_with_flags_that_there_are(name: str) -> None:
     command, *words = commands()[name]
     assert command == "serve"
@@ -83,8 +84,46 @@ def test_the_server_is_started_with_flags_that_there_are(name: str) -> None:
     if name == "cofill.service":
         (seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", (DEPLOY / name).read_text(), re.MULTILINE)
         assert int(seconds) > longest
+    if name == "kubernetes.yaml":
+        assert pod()["terminationGracePeriodSeconds"] > longest
     if name == "compose.yaml":
         assert int(read_yaml(name)["services"]["server"]["stop_grace_period"].removesuffix("s")) > longest
+
+
+def kubernetes() -> dict[str, Any]:
+    """By kind."""
+    yaml = pytest.importorskip("yaml")
+    return {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+
+
+def pod() -> dict[str, Any]:
+    found: dict[str, Any] = kubernetes()["Deployment"]["spec"]["template"]["spec"]
+    return found
+
+
+def test_what_kubernetes_is_told_fits_together() -> None:
+    parts, spec = kubernetes(), pod()
+    assert {kind: one["apiVersion"] for kind, one in parts.items()} == {
+        "PersistentVolumeClaim": "v1", "Deployment": "apps/v1", "Service": "v1"
+    }  # fmt: skip
+    labels = parts["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert parts["Deployment"]["spec"]["selector"]["matchLabels"] == labels == parts["Service"]["spec"]["selector"]
+    (server,) = spec["containers"]
+    (port,) = server["ports"]
+    assert port["containerPort"] == ServingSettings.model_fields["port"].default
+    assert [one["targetPort"] for one in parts["Service"]["spec"]["ports"]] == [port["name"]]
+    probes = {name: server[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert all(probe["port"] == port["name"] for probe in probes.values())
+    assert [probe["path"] for probe in probes.values()] == ["/health", "/health", "/ready"]
+    volumes = {one["name"]: one for one in spec["volumes"]}
+    mounts = {one["mountPath"]: volumes.pop(one["name"]) for one in server["volumeMounts"]}
+    assert volumes == {}
+    claim = mounts["/models"]["persistentVolumeClaim"]["claimName"]
+    assert claim == parts["PersistentVolumeClaim"]["metadata"]["name"]
+    assert set(re.findall(r"VOLUME (\[.*\])", dockerfile())) == {json.dumps(["/models", "/var/cache/cofill"])}
+    assert mounts.keys() >= {"/models", "/var/cache/cofill", "/tmp"}
+    assert f"{spec['securityContext']['runAsUser']}:{spec['securityContext']['runAsGroup']}" in dockerfile()
+    assert server["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 def test_every_figure_that_is_drawn_or_watched_is_one_of_ours() -> None:

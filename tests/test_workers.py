@@ -37,8 +37,8 @@ def test_every_task_is_done_once_and_tells_how_far_it_is() -> None:
 
 
 def test_workers_have_the_threads_that_they_are_given() -> None:
-    assert outcomes_of([{"do": "threads"}])[0].result == [1, "1", "1"]
-    assert outcomes_of([{"do": "threads"}], threads=3)[0].result == [3, "3", "3"]
+    assert outcomes_of([{"do": "threads"}])[0].result == [1, 1, "1"]
+    assert outcomes_of([{"do": "threads"}], threads=3)[0].result == [3, 3, "3"]
 
 
 def test_a_task_that_fails_is_named_and_the_others_are_done() -> None:

@@ -65,13 +65,15 @@ class Settings(BaseModel):
         """All that can be given, and their values."""
         return {name: getattr(self, name) for name in self.model_dump()}
 
+    def usual(self) -> dict[str, Any]:
+        """The defaults, which may depend on the orientation."""
+        oriented = {name: getattr(self, name) for name in type(self).model_fields if name == "orientation"}
+        return self.of(oriented).by_name() | {name: type(self).model_fields[name].default for name in oriented}
+
     def unusual(self) -> dict[str, Any]:
-        """Those that differ from their defaults, which may depend on the orientation."""
-        given = self.by_name()
-        usual = self.of({name: value for name, value in given.items() if name == "orientation"}).by_name()
-        if "orientation" in usual:
-            usual["orientation"] = type(self).model_fields["orientation"].default
-        return {name: value for name, value in given.items() if value != usual[name]}
+        """Those that differ from their defaults."""
+        usual = self.usual()
+        return {name: value for name, value in self.by_name().items() if value != usual[name]}
 
 
 Goal = Literal["next", "any"]

@@ -37,25 +37,14 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int) -> list[_Result]:
-    """What `work` makes of each part, in their order. `threads` 0: all cores at hand."""
-    parts = list(parts)
-    if threads == 1 or len(parts) == 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-models") as pool:
-        return list(pool.map(work, parts))
-
-
-@one_blas_thread()
-def on_all_cores(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
-    """What `work` makes of each part, in their order; it should be busy with what does not hold the interpreter's lock.
+    """What `work` makes of each part, in their order. `threads` 0: all cores at hand.
 
     Only so many parts are taken at a time as there are threads for.
     """
-    threads = min(cores(), _MOST_THREADS)
-    parts = iter(parts)
+    threads, parts = threads or cores(), iter(parts)
     first = list(islice(parts, 2))
-    if len(first) < 2:
-        return [work(part) for part in first]
+    if threads == 1 or len(first) < 2:
+        return [work(part) for part in chain(first, parts)]
     found: list[_Result] = []
     waiting: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="cofill-parts") as pool:
@@ -70,3 +59,12 @@ def on_all_cores(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> li
             for one in waiting:
                 one.cancel()
     return found
+
+
+@one_blas_thread()
+def on_all_cores(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
+    """The same for parts with arrays of their own, of which few are to be in memory at a time.
+
+    The work should be busy with what does not hold the interpreter's lock.
+    """
+    return in_threads(work, parts, min(cores(), _MOST_THREADS))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cofill.errors import DataError
-from cofill.workers import StoppedError, Work
+from cofill.workers import StoppedError, Work, cores
 
 
 def begin(work: Work, shared: bytes) -> Callable[[Any], Any]:
@@ -34,7 +34,7 @@ def begin_work(work: Work, shared: bytes) -> Callable[[Any], Any]:
                 print("not an answer")  # noqa: T201
                 return {"sum": sum(task["numbers"]), "of": len(shared), "in": os.getpid()}
             case "threads":
-                return [work.threads, os.environ["OMP_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"]]
+                return [work.threads, cores(), os.environ["NUMBA_NUM_THREADS"]]
             case "refuse":
                 raise DataError("no good,\n  give another")
             case "break":

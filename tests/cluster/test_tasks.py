@@ -37,7 +37,7 @@ def test_tasks_on_ray_come_to_what_they_come_to_here(joined: str, tmp_path: Path
     ]
     found = outcomes_of(tasks, shared=b"x" * 300_000)
     assert (found[0].result["sum"], found[0].result["of"]) == (3, 300_000)
-    assert [one.result for one in found[1:]] == [None, [1, "1", "1"], "the second time", None]
+    assert [one.result for one in found[1:]] == [None, [1, 1, "1"], "the second time", None]
     assert [one.problem for one in found[:4]] == [None, "no good, give another", None, None]
     assert found[4].problem is not None
     assert [one.killed for one in found] == [False] * 4 + [True]

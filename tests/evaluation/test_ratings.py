@@ -55,9 +55,6 @@ class Unsure(Constant):
         ratings = self.predict_indices(users, items)
         return Predicted(ratings, ratings - np.float32(1), ratings + np.float32(1))
 
-    def quickest_order(self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        return np.arange(len(users))[::-1]
-
 
 def test_how_often_intervals_hold_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cofill.evaluation.ratings._PAIRS_AT_ONCE", 2)

@@ -270,6 +270,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "send_events": ([{"user": 1, "item": 1, "kind": "buy"}],),
     "similar": (1,),
     "basket": ([1],),
+    "merge_users": (1, 2),
+    "withdraw_event": (1,),
     "item": (1,),
     "describe_item": (1,),
     "delete_item": (1,),

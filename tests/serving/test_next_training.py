@@ -69,7 +69,8 @@ def test_what_is_in_an_export(lived: Path, ending: str, capsys: pytest.CaptureFi
         "folder": str(out), "ratings": 3, "taken_back": 1, "interactions": 2, "items": 2, "users": 1, "removed": 2,
     }  # fmt: skip
     assert sorted(path.name for path in out.iterdir()) == [
-        "export.json", f"interactions.{ending}", "items.ndjson", f"ratings.{ending}", "removed.ndjson", "users.ndjson",
+        "export.json", f"interactions.{ending}", "items.ndjson", "merged.ndjson", f"ratings.{ending}",
+        "removed.ndjson", "users.ndjson",
     ]  # fmt: skip
     assert out.stat().st_mode & 0o077 == 0
     whole = "\n".join(path.read_text() for path in out.iterdir() if path.suffix != ".parquet")

@@ -40,6 +40,8 @@ LISTS = ("among", "at_most", "boost", "exclude", "where")  # in queries
 TAKE_NOTHING = [
     ("GET", "/health"),
     ("GET", "/v1/click-through"),
+    ("POST", "/v1/model/retrain"),
+    ("GET", "/v1/model/trainings"),
     ("GET", "/metrics"),
     ("GET", "/ready"),
     ("GET", "/v1/map"),

@@ -142,7 +142,7 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
     app = new_api()
     live: Any = SimpleNamespace(reload=lambda model: reload())
     nothing: Any = None
-    add_model(app, live, nothing, nothing)
+    add_model(app, live, nothing, nothing, nothing)
 
     async def ask() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

@@ -46,6 +46,13 @@ def visitor(shop: Shop) -> None:
     before, after = shop.names["before"], shop.names["after"]
     assert 5 not in after
     assert before != after
+    names = shop.names
+    assert names["customer"] == names["same"]
+    assert 5 not in names["same"]
+    assert 8 not in names["returned"]
+    trained = Recommender.load(shop.folder / "model")
+    known = {trained.items.id(item) for item in trained.known_items(trained.users.index(42)).tolist()}
+    assert {6, 9} - known <= set(names["returned"])
 
 
 def shown(shop: Shop) -> None:
@@ -100,7 +107,8 @@ def learned(shop: Shop) -> None:
     model = Recommender.load(shop.folder / "tomorrow")
     assert 17 not in model.users
     assert "visitor-8" not in model.users
-    assert "visitor-7" in model.users
+    assert "visitor-7" not in model.users  # but the customer
+    assert 5 in {model.items.id(item) for item in model.known_items(model.users.index(42)).tolist()}
     assert {"dvd-1", "dvd-2"} <= set(model.items)
 
 

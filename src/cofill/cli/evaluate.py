@@ -1,12 +1,17 @@
-"""cofill evaluate MODEL RATINGS [--ranking] [--fold-in RATINGS] [--strategy last|time]"""
+"""How good a model is: cofill evaluate MODEL RATINGS, cofill report MODEL [--test RATINGS]"""
 
 import argparse
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from cofill.cli.options import add_model, add_output, add_reading, add_scoring, check_ray, count, division, load_ratings
 from cofill.cli.output import note, print_json, print_table
+from cofill.errors import DataError, UnknownIdError
+from cofill.memory import data_size
 from cofill.progress import share_done
 
 if TYPE_CHECKING:
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     from cofill.evaluation import Cluster, Evaluation, ListCluster, MeasuredLists, RankingEvaluation, UserCluster
     from cofill.models.lists.rules import By
     from cofill.models.recommender import Recommender
+    from cofill.report import Subject
 
 _LENGTH = 10
 
@@ -71,6 +77,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
+    from cofill.cluster.score import ModelOutline
     from cofill.evaluation import evaluate
     from cofill.models.recommender import Recommender
 
@@ -81,7 +88,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     if options.train is not None:
         options.refuse("--train is what baselines of next items are fitted on; add --strategy")
     check_ray(options)
-    model = Recommender.load(options.model) if options.ray is None else _outline(options)
+    model = Recommender.load(options.model) if options.ray is None else ModelOutline(options.model)
     test = load_ratings(options.ratings, options)
     rated = getattr(test, "rated", True) and model.rated
     errors = rated and options.fold_in is None
@@ -149,12 +156,6 @@ def _next_items(options: argparse.Namespace) -> int:
         if first.unknown_items:
             note(f"{first.unknown_items:,} of {first.ratings:,} items are unknown to the model: missed")
     return 0
-
-
-def _outline(options: argparse.Namespace) -> "ModelOutline":
-    from cofill.cluster.score import ModelOutline
-
-    return ModelOutline(options.model)
 
 
 def _on_cluster(
@@ -277,3 +278,81 @@ def _warn(seen: int, scale: "Scale", test: "Ratings", *, left_out: bool) -> None
             f"warning: {outside:,} of these {len(test):,} ratings are outside the scale {low:g} to {high:g} "
             f"of the training data, where no prediction reaches; check that they are of the same kind"
         )
+
+
+# cofill report
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("--test", metavar="RATINGS", help="measure on these: a file, or a data set's name")
+    page = "the page (default report.html)"
+    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help=page)
+    users = "whose recommendations to show (default: three examples)"
+    parser.add_argument("--users", nargs="+", default=[], metavar="ID", help=users)
+    add_output(parser, "show no progress and no hints")
+    add_reading(parser)
+
+
+def run_report(options: argparse.Namespace) -> int:
+    from cofill.models.recommender import Recommender
+    from cofill.report import Subject, check_report_file, write_report
+    from cofill.report.subject import verdict_on
+
+    check_report_file(options.out)
+    model = Recommender.load(options.model)
+    for user in options.users:
+        if user not in model.users:
+            raise UnknownIdError(f"user {user!r} is not in the model; check the id given to --users")
+    test = load_ratings(options.test, options) if options.test is not None else None
+    if test is not None:
+        warn_of_data(model, test, left_out=True)
+    subject = Subject(
+        model,
+        name=options.model.resolve().name,
+        test=test,
+        test_name=options.test,
+        command=options.call,
+        version=_version(options.model),
+        users=tuple(dict.fromkeys(options.users)),
+        quiet=options.quiet,
+    )
+    length = write_report(subject, options.out)
+    if options.json:
+        verdict = verdict_on(subject).sentence
+        print_json({"report": str(options.out), "bytes": length, "verdict": verdict, **_measures(subject)})
+        return 0
+    if subject.test is not None and subject.rated:
+        found, biases = subject.evaluation, subject.biases_evaluation
+        columns = ("model", "RMSE", "MAE", "ratings", "of these cold")
+        rows = [
+            (name, measured.rmse, measured.mae, measured.ratings, measured.cold)
+            for name, measured in (("this model", found), ("biases", biases))
+        ]
+        print_table(f"{options.model} on {options.test}", columns, rows)
+    if not options.quiet:
+        if subject.test is not None:
+            note(verdict_on(subject).sentence)
+        note(f"report: {options.out} ({data_size(length)})")
+        if subject.test is None:
+            measure = f"cofill report {quote(str(options.model))} --test RATINGS"
+            note(f"next:   {measure}  (measures it on ratings it has not seen)")
+    return 0
+
+
+def _measures(subject: "Subject") -> dict[str, object]:
+    if subject.test is None:
+        return {"evaluation": None, "biases_evaluation": None, "ranking": None, "trained_on": None}
+    ranking = subject.ranking
+    return {
+        "evaluation": subject.evaluation.as_json() if subject.rated else None,
+        "biases_evaluation": subject.biases_evaluation.as_json() if subject.rated else None,
+        "ranking": None if isinstance(ranking, DataError) else ranking.as_json(),
+        "trained_on": subject.trained_on,
+    }
+
+
+def _version(folder: Path) -> str | None:
+    """The version of cofill that wrote the model. The model was already loaded, so its metadata is valid."""
+    version = json.loads((folder / "model.json").read_text(encoding="utf-8")).get("cofill_version")
+    return str(version) if version is not None else None

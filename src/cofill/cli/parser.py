@@ -29,7 +29,7 @@ COMMANDS = {
 }
 
 _HOMES = {"recommend": "ask", "similar": "ask", "predict": "ask", "explain": "ask", "export": "serve", "keys": "serve"}
-_HOMES |= {"split": "datasets", "partition": "datasets"}
+_HOMES |= {"split": "datasets", "partition": "datasets", "report": "evaluate", "features": "side_information"}
 """The modules of commands that share one. Each has functions add_COMMAND and run_COMMAND."""
 
 _EPILOG = """\

@@ -40,7 +40,6 @@ _TO_THE_DESCRIBED = 5  # recommendations
 MEASURED = ("model", "known films", "rarest fifth", "new films", "new people")
 LISTED = ("model", "NDCG@10", "recall@10", "coverage")
 _BIASES, _ORACLE = "biases, with side information", "oracle (best in expectation)"
-_CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
 
 Recommended = tuple[str, Stars, Stars]
 """A title, the predicted rating, and the truth."""
@@ -65,8 +64,6 @@ class DemoResult:
     """RMSE in the columns of MEASURED; None where nothing was held out."""
     lists: list[tuple[str, float, float, float]]
     """In the columns of LISTED, for known people; empty where no held-out rating is high enough to be found."""
-    clusters: list[tuple[str, int, int, float | None, float | None]]
-    """By popularity of films: RMSE of the model on ratings alone, and with side information."""
     newcomer: list[tuple[str, float]]
     recommendations: list[Recommended]
     """Beside the truth of a like-minded person."""
@@ -126,22 +123,11 @@ def make_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, qui
     known = {"cofill, ratings alone": (plain, evaluate(plain, parts.test))}
     known["cofill, with side information"] = (model, subject.evaluation)
     newcomer = _newcomer(world)
-    (_, alone), (_, both) = known.values()
     result = DemoResult(
         summary=world.ratings.summary(),
         held_out={"ratings": len(parts.test), "new films": len(parts.new_films), "new people": len(parts.new_people)},
         measures=_measures(world, parts, known, {"biases": fitted_biases(plain, parts.train), _BIASES: subject.biases}),
         lists=_lists(world, parts, subject),
-        clusters=[
-            (
-                f"{one.share_from:.0%} to {one.share_to:.0%}",
-                one.most_training_ratings,
-                one.ratings,
-                one.rmse,
-                other.rmse,
-            )
-            for one, other in zip(alone.clusters, both.clusters, strict=True)
-        ],
         newcomer=[(world.films.titles[item], rating) for item, rating in newcomer],
         recommendations=_for_newcomer(model, world, newcomer),
         described=[
@@ -316,7 +302,6 @@ def demo_parts(result: DemoResult) -> list[Part]:
             "RMSE, where less is better. Of new films and people no rating was trained on. Biases are the overall mean "
             "with what a person gives and a film gets above it; side information moves both."
         ),
-        table("By number of training ratings of the film", _CLUSTERS, result.clusters),
         table("Lists of ten", LISTED, result.lists),
         paragraph(
             "NDCG@10, where more is better, over known people; relevant are ratings in the upper quarter of the scale. "

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.models.recommender import Recommender
-    from cofill.serving.live.export import ExportFolder
 
 COMMON = (
     "--config", "--preset", "--set", "--epochs", "--seed", "--item-features", "--user-features",
@@ -113,7 +112,11 @@ def run_train(options: argparse.Namespace) -> int:
         return _run_with_workers(options)
     if options.ray is not None:
         raise SettingsError("--ray ADDRESS is where workers train; say how many with --workers N")
-    export = _export(options)
+    export = None
+    if options.export is not None:
+        from cofill.serving.live.export import read_export
+
+        export = read_export(options.export)
     ratings = load_ratings(options.ratings, _reading_of_ratings(options))
     if export is not None:
         ratings = export.ratings(ratings)
@@ -290,12 +293,6 @@ def _is_ours(folder: Path) -> bool:
         rf"|\.+(model|checkpoint|{kinds})\..*"
     )
     return all(ours.fullmatch(path.name) or path.match(DRAFTS_OF_SAFETENSORS) for path in folder.iterdir())
-
-
-def _export(options: argparse.Namespace) -> "ExportFolder | None":
-    from cofill.serving.live.export import read_export
-
-    return None if options.export is None else read_export(options.export)
 
 
 def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Features | None") -> "Ratings":

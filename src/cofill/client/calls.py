@@ -278,6 +278,11 @@ def list_users(cursor: str = "", *, n: int = 100) -> Call[messages.ListedUsers]:
     return Call("GET", "/v1/users/list", reading(messages.ListedUsers), words_of({"cursor": cursor or None, "n": n}))
 
 
+def merge_users(user: Id, into: Id) -> Call[messages.MadeUser]:
+    """Make one user of two, as when a visitor logs in; the earlier id is answered as the other from then on."""
+    return Call("POST", "/v1/users/merge", reading(messages.MadeUser), body=_json({"user": user, "into": into}))
+
+
 def ratings(user: Id, n: int | None = None) -> Call[messages.KnownRatings]:
     """What a user has rated, the newest first; at most 1,000, or `n`."""
     return Call("GET", "/v1/ratings", reading(messages.KnownRatings), words_of({"user": user, "n": n}))
@@ -311,6 +316,11 @@ def send_events(events: Iterable[Event]) -> Call[messages.EventsStored]:
     return Call("POST", "/v1/events", reading(messages.EventsStored), body=body, repeatable=repeatable)
 
 
+def withdraw_event(id: Id) -> Call[None]:
+    """Take an event back, by the id that you gave it."""
+    return Call("DELETE", "/v1/events", nothing, words_of({"id": id}))
+
+
 def latest_events(n: int = 20) -> Call[messages.LatestEvents]:
     """The latest events, impressions too, the last first; it needs an admin key."""
     return Call("GET", "/v1/events", reading(messages.LatestEvents), words_of({"n": n}))
@@ -338,6 +348,16 @@ def roll_back(name: str | None = None) -> Call[messages.Reloaded]:
     """Serve the model that was served before. It is never sent again by itself: that would go back once more."""
     query = words_of({"model": name})
     return Call("POST", "/v1/model/rollback", reading(messages.Reloaded), query, repeatable=False, lasts=True)
+
+
+def retrain() -> Call[messages.Trainings]:
+    """Train a new model now, on a server with --retrain; it is served if it is not worse."""
+    return Call("POST", "/v1/model/retrain", reading(messages.Trainings))
+
+
+def trainings() -> Call[messages.Trainings]:
+    """What a server with --retrain has trained, the latest first; it needs an admin key."""
+    return Call("GET", "/v1/model/trainings", reading(messages.Trainings))
 
 
 def health() -> Call[messages.Status]:

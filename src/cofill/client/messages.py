@@ -391,5 +391,20 @@ class Reloaded(Reply):
     items: int = Field(description=_ITEMS)
 
 
+class Training(Reply):
+    time: str = Field(description="when it began")
+    seconds: float | None = Field(default=None, description="how long it took")
+    version: str | None = Field(default=None, description="the version of the new model")
+    promoted: bool = Field(description="whether the new model took the place of the served one")
+    users: int | None = Field(default=None, description="by how many users of the newest day they were compared")
+    served_ndcg: float | None = Field(default=None, description="NDCG@10 of the model that was served")
+    new_ndcg: float | None = Field(default=None, description="NDCG@10 of the new one")
+    failed: str | None = Field(default=None, description="why there is no new model")
+
+
+class Trainings(Reply):
+    trainings: list[Training] = Field(description="the latest first")
+
+
 class Status(Reply):
     status: Literal["alive", "ready"] = Field(description="the state of the server")

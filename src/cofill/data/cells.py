@@ -13,6 +13,7 @@ from cofill.errors import DataError, Place, quoted
 SECONDS_A_DAY = 86_400
 FINER_UNITS = (1e11, 1e14, 1e17)  # Unix times from these on are milli-, micro- and nanoseconds: 1e11 s is the year 5138
 EXACT_INTEGERS = 2.0**53
+_CALENDAR = (19000101, 21001231)  # as seconds these would be days of 1970
 BLANKS = " \t"
 DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
@@ -70,8 +71,6 @@ class BadCellsError(DataError):
 
     rows: npt.NDArray[np.bool_]
     """(n,): all rows that have one."""
-    order: int = 0
-    """Which of the checks of its column found them, the first 0: cells that pass one check go on to the next."""
 
 
 def is_number(cell: str) -> bool:
@@ -106,13 +105,12 @@ def ids(cells: pl.Series, column: str, origin: Origin, *, text: bool) -> npt.NDA
             _refuse(
                 *(cells.str.contains("\0", literal=True), cells, column, origin),
                 *("where an id belongs, which has no NUL character", "remove the character"),
-                order=1,
             )
         return cells
     if dtype.is_integer():
         wide = cells.cast(pl.Int64, strict=False)
         belongs = "where an id of 64 bits belongs"
-        _refuse(wide.is_null(), cells, column, origin, belongs, "pass such ids as strings", order=1)
+        _refuse(wide.is_null(), cells, column, origin, belongs, "pass such ids as strings")
         return wide.to_numpy()
     origin = replace(origin, skippable=False)
     if dtype.is_float():
@@ -135,7 +133,6 @@ def ratings(
                 *(pl.Series(outside), cells, "rating", origin),
                 f"outside the scale {scale[0]:g} to {scale[1]:g}",
                 "correct it, or widen scale=...",
-                order=3,
             )
     return values
 
@@ -144,7 +141,7 @@ def counts(cells: pl.Series, origin: Origin, decimal: bool | None = None) -> npt
     """Counts (n,) or weights, each finite and above 0; `decimal` as in `with_points`."""
     values = _numbers(cells, "count", origin, decimal)
     belongs = "where a count above 0 belongs"
-    _refuse(pl.Series(values <= 0), cells, "count", origin, belongs, "correct or remove it", order=3)
+    _refuse(pl.Series(values <= 0), cells, "count", origin, belongs, "correct or remove it")
     return values
 
 
@@ -158,11 +155,11 @@ def _numbers(cells: pl.Series, column: str, origin: Origin, decimal: bool | None
     if parsed.null_count():
         _refuse_missing(cells, column, origin, "a number")
         parsed = with_points(cells, decimal).str.strip_chars().cast(pl.Float32, strict=False)
-        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it", order=1)
+        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it")
     values = parsed.to_numpy()
     if not np.isfinite(values).all():
         bad = pl.Series(~np.isfinite(values))
-        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it", order=2)
+        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it")
     return values
 
 
@@ -213,7 +210,7 @@ def times(
     _refuse_missing(cells, "time", origin, "a time")
     dtype, dates = cells.dtype, False
     if dtype.is_integer():
-        return _unix_seconds(cells.cast(pl.Int64).to_numpy())
+        return _unix_seconds(cells.cast(pl.Int64), origin)
     if dtype == pl.Date:
         return cells.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
     if dtype == pl.Datetime:
@@ -224,12 +221,12 @@ def times(
         if form in (None, "number"):
             whole_numbers = cells.cast(pl.Int64, strict=False)
             if not whole_numbers.null_count():
-                return _unix_seconds(whole_numbers.to_numpy())
+                return _unix_seconds(whole_numbers, origin)
         form = time_form(cells) if form is None else form
         dates = form != "number"
         numbers = _seconds_of_dates(cells) if dates else cells.str.strip_chars().cast(pl.Float64, strict=False)
         remedy = "write Unix seconds or ISO dates throughout, or leave the column out with time=''"
-        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy, order=1)
+        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy)
     elif dtype.is_numeric():
         numbers = cells.cast(pl.Float64)
     else:
@@ -239,14 +236,17 @@ def times(
     seconds = numbers.to_numpy()
     if not np.isfinite(seconds).all():
         bad = pl.Series(~np.isfinite(seconds))
-        _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it", order=2)
-    return _whole(seconds) if dates else _unix_seconds(seconds)
+        _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it")
+    return _whole(seconds) if dates else _unix_seconds(numbers, origin)
 
 
-def _unix_seconds(
-    times: npt.NDArray[np.int64] | npt.NDArray[np.float64],
-) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """Unix times in seconds, whatever unit each of them is in."""
+def _unix_seconds(cells: pl.Series, origin: Origin) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """Unix times in seconds, whatever unit each is in; a column of dates may have days written as 20100105."""
+    times = cells.to_numpy()
+    if _CALENDAR[0] <= times.min() and times.max() <= _CALENDAR[1] and "date" in origin.labels.get("time", "").lower():
+        days = cells.cast(pl.Int64).cast(pl.String).str.to_date("%Y%m%d", strict=False)
+        if not days.null_count():
+            return days.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
     if -FINER_UNITS[0] < times.min() and times.max() < FINER_UNITS[0]:
         return times if times.dtype == np.int64 else _whole(times)
     return _whole(times / 1000.0 ** np.digitize(np.abs(times), FINER_UNITS))
@@ -295,18 +295,16 @@ def _refuse_missing(cells: pl.Series, column: str, origin: Origin, belongs: str)
         )
 
 
-def _refuse(
-    bad: pl.Series, cells: pl.Series, column: str, origin: Origin, problem: str, remedy: str, order: int
-) -> None:
+def _refuse(bad: pl.Series, cells: pl.Series, column: str, origin: Origin, problem: str, remedy: str) -> None:
     if bad.any():
         found = f"found {quoted(cells[int(bad.arg_max() or 0)])} {problem}"
-        raise _bad_cells(bad, column, origin, found, remedy, order)
+        raise _bad_cells(bad, column, origin, found, remedy)
 
 
-def _bad_cells(bad: pl.Series, column: str, origin: Origin, found: str, remedy: str, order: int = 0) -> BadCellsError:
+def _bad_cells(bad: pl.Series, column: str, origin: Origin, found: str, remedy: str) -> BadCellsError:
     said = origin.error(int(bad.arg_max() or 0), column, found, remedy)
     error = BadCellsError(said.found, said.remedy, where=said.where)
-    error.rows, error.order = np.asarray(bad.to_numpy(), np.bool_), order
+    error.rows = np.asarray(bad.to_numpy(), np.bool_)
     return error
 
 

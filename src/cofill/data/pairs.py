@@ -12,7 +12,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.reading import ReadOptions, Role
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id
-from cofill.errors import DataError, quoted
+from cofill.errors import DataError
 
 _PAIR: tuple[Role, ...] = ("user", "item")
 Ids = Sequence[Id] | npt.NDArray[Any]
@@ -35,7 +35,6 @@ def read_pairs(
     """
     if isinstance(source, Ratings):
         return source.users.array()[source.user_index], source.items.array()[source.item_index]
-    _refuse_others(source)
     if isinstance(source, list | tuple | np.ndarray) and all(
         hasattr(part, "__len__") and len(part) == 0 for part in source
     ):
@@ -43,22 +42,6 @@ def read_pairs(
     wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", skippable=False, mixed_ids=True)
     table = read_table(source, wanted, ReadOptions.of(separator=separator, header=header, encoding=encoding))
     return _ids(table, "user"), _ids(table, "item")
-
-
-def _refuse_others(source: object) -> None:
-    """DataError for what people take for pairs: a single one, and pairs with ratings."""
-    if isinstance(source, np.ndarray):
-        if source.ndim == 2 and source.shape[1] != 2:
-            found = f"the array has the shape {source.shape}"
-            raise DataError(found, "a pair has two columns: pass those of user and item")
-        return
-    if not isinstance(source, tuple | list):
-        return
-    if len(source) == 2 and all(isinstance(part, str | int | np.integer) for part in source):
-        pair = tuple(source)
-        raise DataError(f"found a single pair, {quoted(pair)}", f"pass a list of pairs: [{quoted(pair)}]")
-    if len(source) > 2 and all(hasattr(part, "dtype") and len(np.shape(part)) == 1 for part in source):
-        raise DataError(f"found {len(source)} arrays", "pass two: those of the users and of the items")
 
 
 def read_somebody(

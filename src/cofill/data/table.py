@@ -30,7 +30,6 @@ from cofill.data.cells import Origin, pandas_values, series_of
 from cofill.data.columns import Everything, Wanted, checked_names, listed, recognised, refuse_repeated
 from cofill.data.reading import DEFAULTS, ReadOptions
 from cofill.data.text import BYTE_ORDER_MARK, ENDINGS, cut_text
-from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, quoted
 from cofill.files import json_of, replacing
 
@@ -98,7 +97,7 @@ class Table:
         labels = {column: f"column {quoted(column)}"} | dict(self.origin.labels)
         return replace(self.origin, labels=labels).error(row, column, problem, remedy)
 
-    def ids(self, *positions: int) -> list[list[Id]]:
+    def ids(self, *positions: int) -> list[pl.Series]:
         """The ids in some columns: integers if all of them are, or are written so in a text; else strings."""
         found = []
         for position in positions:
@@ -106,9 +105,8 @@ class Table:
             origin = replace(self.origin, labels={name: f"column {quoted(name)}"})
             series = series_of(self.found[name], name, origin, ids="alike")
             found.append((series, cells.ids(series, name, origin, text=self.text)))
-        if all(isinstance(read, np.ndarray) for _, read in found):
-            return [read.tolist() for _, read in found if isinstance(read, np.ndarray)]
-        return [series.cast(pl.String).to_list() for series, _ in found]
+        integers = all(isinstance(read, np.ndarray) for _, read in found)
+        return [pl.Series(read) if integers else series.cast(pl.String) for series, read in found]
 
     def position(self, column: str | int, keyword: str) -> int:
         """The position of a column that the caller gave by name or position from 0, in the argument `keyword`."""

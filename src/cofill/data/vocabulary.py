@@ -246,6 +246,8 @@ TABLE_PLACES = 4
 
 def indexed(ids: Longs | pl.Series) -> tuple[Vocabulary, Ints]:
     """The vocabulary of ids (n,) in ascending order, and the index of each (n,)."""
+    if isinstance(ids, pl.Series) and ids.dtype == pl.Int64:
+        ids = ids.to_numpy()
     if isinstance(ids, np.ndarray):
         low, high = int(ids.min()), int(ids.max())
         most = TABLE_PLACES * len(ids) + 1024

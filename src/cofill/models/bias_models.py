@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from cofill.arrays import Floats, Ints
+from cofill.arrays import Ints
 from cofill.config import ListSettings, Settings
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
@@ -28,9 +28,6 @@ class BiasSettings(ListSettings):
 
 class BiasPredictor(Predictor):
     """Biases alone: what every rating and feature adds is known exactly."""
-
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
-        return self.means.of_new_row(items, ratings, or_zeros(features, self.user_features.width), asked)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         vector = or_zeros(given.features, self.user_features.width)

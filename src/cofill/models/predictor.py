@@ -28,6 +28,7 @@ class Given(NamedTuple):
     at: float | None = None  # the time of the request; the latest known unless it is given
 
 
+ALL = slice(None)
 STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))
 """An unknown user."""
 
@@ -97,13 +98,11 @@ class Predictor:
         """(n, items) for some users at a time."""
         return self.means.at_rows(users)
 
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        """Every item (items,) for a user known only by these ratings and, where there are any, features (P,)."""
-        return self.means.of_new_row(items, ratings, or_zeros(features, self.user_features.width), slice(None))
-
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
-        """(n,): as `new_user`, at some items; an algorithm that need not fill in the others is quicker."""
-        return self.new_user(items, ratings, features)[asked]
+    def new_user(
+        self, items: Ints, ratings: Floats, features: Floats | None = None, asked: Ints | slice = ALL
+    ) -> Floats:
+        """Some items (n,), or all, for a user known only by these ratings and, where there are any, features (P,)."""
+        return self.means.of_new_row(items, ratings, or_zeros(features, self.user_features.width), asked)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
@@ -118,10 +117,8 @@ class Predictor:
         """(n,): how far to either side of predictions at pairs nine tenths of ratings are; None if that is unknown."""
         return None
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        """(n,): the same of a user known only by these ratings and features, at some items."""
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
+        """(n,): the same of a user who is not known by number, at some items."""
         return None
 
     def of(self, given: Given) -> Floats:
@@ -132,17 +129,13 @@ class Predictor:
         """(n,): the same at some items."""
         if given.number >= 0:
             return self.entries(np.full(len(items), given.number, np.int32), items)
-        return self.new_user_at(*given[:3], items)
+        return self.new_user(*given[:3], items)
 
     def radius_at(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
         """(n,): how far to either side of these predictions nine tenths of ratings are; None if that is unknown."""
         if given.number >= 0:
             return self.interval_radius(np.full(len(items), given.number, np.int32), items, predicted)
-        return self.new_user_interval_radius(*given[:3], items, predicted)
-
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        """(n,): the order of pairs in which `entries` is quickest, if it is called in parts."""
-        return np.lexsort((items, users))
+        return self.new_user_interval_radius(given, items, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """How far the ratings and features of a user, known or new, move the predictions at these items.
@@ -168,7 +161,7 @@ class Predictor:
                 features = (
                     np.where(np.isin(count + column_of, replaced), np.float32(0), vector) if len(told) else vector
                 )
-            return np.asarray(self.new_user_at(others, other, features, items), np.float64)
+            return np.asarray(self.new_user(others, other, features, items), np.float64)
 
         whole = predicted(told[:0])
         order = np.argsort(-np.abs(ratings - usual), kind="stable")

@@ -67,6 +67,7 @@ from cofill.threads import on_all_cores
 _STANDARD_ERRORS = 1.64
 _RATINGS_BEFORE = 7.0
 _USERS_AT_ONCE = 64  # that a thread makes the lists of
+_NO_WEIGHT = 1e-6  # what weights add up to that cancel each other
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 Side = Literal["user", "item"]
@@ -422,10 +423,6 @@ class Recommender(ABC):
                 "train a CFN with the decoder process, which is the default",
             )
         return Predicted(ratings, self._clipped(ratings - radius), self._clipped(ratings + radius))
-
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
-        return self.predictor.quickest_order(users, items)
 
     def _clipped(self, ratings: Floats) -> Floats:
         return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
@@ -908,7 +905,7 @@ class Recommender(ABC):
 
         `interactions` is anything that `Interactions.read` takes. Weights of the same pair add up, to at most the
         greatest weight of the training. With `replacing`, they replace all weights added to these pairs since the
-        training, so that adding the same again changes nothing.
+        training, so that adding the same again changes nothing; a pair whose weights add up to 0 or less is removed.
 
         A model of ratings keeps them beside these, and its predictions stay. If it was trained on ratings alone, a
         weight of 5 or more counts for lists as the highest rating does, and less as a lower one.
@@ -924,12 +921,14 @@ class Recommender(ABC):
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
-        if self.rated:
-            self.predictor.grow(len(self.users), len(self.items))
-            graded.known.add(users, items, weights)
-        else:
-            self.predictor.add(users, items, weights)
-        self._follow(read, users, items)
+        self.predictor.grow(len(self.users), len(self.items))
+        changed, there = graded.known if self.rated else self.predictor, weights > _NO_WEIGHT
+        changed.add(users[there], items[there], weights[there])
+        changed.remove(users[~there], items[~there])
+        self._follow(read, users, items, replacing=replacing)
+        if feedback.sequences is not None:
+            for user, item in zip(users[~there].tolist(), items[~there].tolist(), strict=True):
+                feedback.sequences.remove(user, item, beside=self.rated)
         self._tell_scorer(users, items)
         return self
 
@@ -946,8 +945,7 @@ class Recommender(ABC):
         feedback = self.scorer.feedback
         if feedback.sequences is not None:
             for user, item in zip(users[seen].tolist(), items[seen].tolist(), strict=True):
-                if item not in feedback.items_of(user):
-                    feedback.sequences.remove(user, item)
+                feedback.sequences.remove(user, item)
         self._tell_scorer(users[seen], items[seen])
         return self
 
@@ -978,7 +976,7 @@ class Recommender(ABC):
             graded.forgotten.update(indices.tolist())
         if feedback.sequences is not None:
             for user in indices.tolist():
-                feedback.sequences.later.pop(user, None)
+                feedback.sequences.forget(user)
         width = predictor.user_features.width
         if width and len(indices):
             predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
@@ -1016,12 +1014,13 @@ class Recommender(ABC):
         self.titles |= {self.items.own(item): title for item, title in read.titles.items() if item in self.items}
         return users, items
 
-    def _follow(self, read: Ratings, users: Ints, items: Ints) -> None:
+    def _follow(self, read: Ratings, users: Ints, items: Ints, *, replacing: bool = True) -> None:
         """Tell the scorer in which order and when these things were done, if it looks at that."""
         if self.scorer.feedback.sequences is not None:
             order = np.argsort(read.places(), kind="stable")
             times = None if read.times is None else read.times[order].astype(np.float64)
-            self.scorer.feedback.sequences.add(users[order], items[order], times)
+            beside = self.rated and not read.rated
+            self.scorer.feedback.sequences.add(users[order], items[order], times, beside=beside, replacing=replacing)
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

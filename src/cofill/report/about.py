@@ -211,15 +211,10 @@ def _losses(phases: Mapping[str, Sequence[EpochRecord]]) -> Markup:
 def settings_section(subject: Subject) -> Markup:
     """Those that differ from their defaults, the commands that make the model and the page again, and the others."""
     settings = subject.model.settings
-    changed = dict(_changed(subject))
-    different: list[tuple[str, ...]] = []
-    usual: list[tuple[str, ...]] = []
-    for name, field in type(settings).model_fields.items():
-        value, what = _written(getattr(settings, name)), field.description or ""
-        if name in changed:
-            different.append((code(name), value, _written(changed[name]), what))
-        else:
-            usual.append((code(name), value, what))
+    changed, default = settings.unusual(), settings.usual()
+    what = {name: field.description or "" for name, field in type(settings).model_fields.items()}
+    different = [(code(name), _written(value), _written(default[name]), what[name]) for name, value in changed.items()]
+    usual = [(code(name), _written(default[name]), what[name]) for name in what if name not in changed]
     parts: list[Markup] = [paragraph("Every setting has its default.")]
     if different:
         columns = ("setting", "value", "default", "what it does")
@@ -266,22 +261,10 @@ def features_section(subject: Subject) -> Markup | None:
 def _training(subject: Subject) -> str:
     model = subject.model
     about = [side for side in ("item", "user") if getattr(model, f"{side}_features", None) is not None]
-    changed = {name: getattr(model.settings, name) for name, _ in _changed(subject)}
     words = ["cofill train ratings.csv --out model", *(f"--{side}-features {side}s.csv" for side in about)]
     words += [] if model.kind == "cfn" else [f"--algorithm {model.kind}"]
-    words += [f"--set {quote(f'{name}={_written(value)}')}" for name, value in changed.items()]
+    words += [f"--set {quote(f'{name}={_written(value)}')}" for name, value in model.settings.unusual().items()]
     return " \\\n    ".join(words)
-
-
-def _changed(subject: Subject) -> list[tuple[str, Any]]:
-    """Settings that differ from their defaults, with those defaults, which may depend on the orientation."""
-    settings = subject.model.settings
-    values = settings.model_dump()
-    oriented = {"orientation": values["orientation"]} if "orientation" in values else {}
-    defaults = type(settings)(**oriented).model_dump()
-    if oriented:
-        defaults |= {"orientation": type(settings)().model_dump()["orientation"]}
-    return [(name, defaults[name]) for name in values if values[name] != defaults[name]]
 
 
 def _written(value: Any) -> str:

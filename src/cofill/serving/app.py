@@ -93,5 +93,5 @@ def add_routes(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics
     add_items(api, live)
     add_users(api, live, settings)
     add_catalogue(api, live)
-    add_model(api, live, events, metrics)
+    add_model(api, live, events, metrics, settings)
     add_page(api, settings)

@@ -35,6 +35,7 @@ from cofill.errors import CofillError, SettingsError
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp, is_readable
 from cofill.serving.ops.logs import about, set_up_logging
+from cofill.serving.ops.retraining import Retrainer
 from cofill.serving.settings import SHARED_FOLDER, ServingSettings
 from cofill.workers import (
     THREADS_OF_LIBRARIES,
@@ -106,7 +107,23 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
         ready(summary)
 
     server = _Server(config, application, told, stops, settings.drain_seconds)
-    server.run(sockets=[listening])
+    with _retraining(settings, lambda: reload_or_explain(application), alone=interrupts):
+        server.run(sockets=[listening])
+
+
+@contextmanager
+def _retraining(settings: ServingSettings, reload: Callable[[], object], *, alone: bool = True) -> Iterator[None]:
+    """Train when it is time, in the first process alone."""
+    if settings.retrain is None or not alone:
+        yield
+        return
+    retrainer = Retrainer(settings, reload)
+    retrainer.start()
+    try:
+        yield
+    finally:
+        retrainer.stop()
+        retrainer.join()
 
 
 @contextmanager
@@ -222,7 +239,8 @@ def serve_by_workers(settings: ServingSettings, listening: socket.socket, ready:
         crew = _Crew(settings, listening, figures, told)
         try:
             crew.start(ready)
-            crew.watch()
+            with _retraining(settings, told.to_reload.set):
+                crew.watch()
             crew.drain()
         finally:
             stop_workers(crew.workers, _SECONDS_FOR_WORKERS)

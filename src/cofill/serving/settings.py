@@ -29,7 +29,7 @@ KEEP_SHOWN_DAYS, KEEP_EVENTS_DAYS, FORGET_EVENTS_DAYS = 30.0, 90.0, 730.0
 """For how many days rows of events are kept, unless the settings say otherwise."""
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable of the environment that names the folder that the processes of a server share."""
-DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
+DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "return": -5.0, "dismiss": -10.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _LIBRARIES = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")  # httptools: uvicorn[standard]
 _MOST_MODELS = 10  # at once
@@ -115,7 +115,7 @@ class ServingSettings(PageSettings, LimitSettings):
         default=DEFAULT_EVENT_WEIGHTS,
         description="how much an event of this kind counts for lists, such as cart=3, beside "
         + ", ".join(f"{kind}={weight:g}" for kind, weight in DEFAULT_EVENT_WEIGHTS.items())
-        + "; 5 is as much as the highest rating to a model of ratings alone (repeatable)",
+        + "; 5 is as much as the highest rating to a model of ratings alone, below 0 takes away (repeatable)",
     )
     open_catalogue: bool = Field(
         default=False, description="take ratings and events of items without a description: they become items"
@@ -142,6 +142,17 @@ class ServingSettings(PageSettings, LimitSettings):
     workers: int = Field(
         default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
     )
+
+    retrain: str | None = Field(
+        default=None,
+        pattern=r"^daily@([01][0-9]|2[0-3]):[0-5][0-9]$",
+        description="train a new model every day at this time, such as daily@03:00, and serve it if it is not worse",
+    )
+    retrain_with: str | None = Field(
+        default=None,
+        description="for --retrain: the words of `cofill train` that the model was trained with, but --out",
+    )
+    retrain_threads: int = Field(default=1, ge=1, le=1024, description="threads of such a training")
 
     log_format: Literal["text", "json"] = Field(default="text", description="how the log is written: text or json")
     access_log: bool = Field(default=False, description="log every request, without ids of users or addresses")
@@ -190,8 +201,8 @@ class ServingSettings(PageSettings, LimitSettings):
         for kind, weight in weights.items():
             if not re.fullmatch(KIND, kind) or kind == SHOWN:
                 raise ValueError(f"must name kinds of 1 to 64 letters, digits and _ . : -, other than {SHOWN}")
-            if not 0 <= weight <= GREATEST_WEIGHT:
-                raise ValueError(f"must give weights from 0 to {GREATEST_WEIGHT:,}")
+            if not -GREATEST_WEIGHT <= weight <= GREATEST_WEIGHT:
+                raise ValueError(f"must give weights from -{GREATEST_WEIGHT:,} to {GREATEST_WEIGHT:,}")
         return weights
 
     @model_validator(mode="before")
@@ -219,6 +230,14 @@ class ServingSettings(PageSettings, LimitSettings):
                     f"traffic_split = {self.traffic_split} has {len(shares)} shares for {len(self.models)} models; "
                     "give one for each, and not 0 to all"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _one_to_train(self) -> Self:
+        if (self.retrain is None) != (self.retrain_with is None):
+            raise ValueError("retrain and retrain-with go together: when, and with which words of `cofill train`")
+        if self.retrain is not None and (self.read_only or len(self.models) > 1):
+            raise ValueError("retrain trains one model on what was stored; serve one, and without read-only")
         return self
 
     @property

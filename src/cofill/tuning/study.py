@@ -302,8 +302,7 @@ def make_pruner() -> PercentilePruner:
 
 def retry_stale() -> RetryHeartbeatStaleTrialCallback:
     """What gives the settings of a trial that was not ended to another."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
+    with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         return RetryHeartbeatStaleTrialCallback()
 
 
@@ -371,8 +370,7 @@ def open_storage(url: str) -> RDBStorage:
         heartbeats = {}
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)  # of heartbeats
+            with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):  # of heartbeats
                 return RDBStorage(_with_driver(url), engine_kwargs=waiting, **heartbeats)
         except (DBAPIError, StorageInternalError):
             if attempt == _ATTEMPTS:

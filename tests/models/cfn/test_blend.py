@@ -183,7 +183,7 @@ def test_every_question_is_answered_as_the_weight_says() -> None:
     same(found.user(7), expected[7])
     some = np.array([3, 60, 5])
     same(found.users(some), expected[some])
-    same(found.new_user_at(*found.known.row(7), None, some.astype(np.int32)), found.new_user(*found.known.row(7))[some])
+    same(found.new_user(*found.known.row(7), None, some.astype(np.int32)), found.new_user(*found.known.row(7))[some])
 
 
 def test_shares_add_up() -> None:

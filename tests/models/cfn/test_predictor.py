@@ -15,7 +15,7 @@ from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.predictor import CFNPredictor
 from cofill.models.cfn.scaling import Matrix
-from cofill.models.predictor import Given, Predictor
+from cofill.models.predictor import STRANGER, Given, Predictor
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLUMNS,
@@ -153,7 +153,7 @@ def test_who_is_new_is_answered_as_if_known(shape: Shape) -> None:
         for user in (of.users, of.users + 1, of.users - 2, of.users - 1, 0):
             again = model.new_user(*model.known.row(user), about(model, user))
             np.testing.assert_allclose(again, model.user(user), rtol=0, atol=1e-4)
-            part = model.new_user_at(*model.known.row(user), about(model, user), some)
+            part = model.new_user(*model.known.row(user), about(model, user), some)
             np.testing.assert_allclose(part, again[some], rtol=0, atol=1e-5)
         return
     for user in (of.users + 2, of.users - 1):
@@ -163,7 +163,7 @@ def test_who_is_new_is_answered_as_if_known(shape: Shape) -> None:
         model.remove(np.full(len(own), user, np.int32), own)
         described = np.zeros(of.user_features.shape[1], np.float32)
         expected = model.new_user(rated, ratings, described)
-        part = model.new_user_at(rated, ratings, described, some)
+        part = model.new_user(rated, ratings, described, some)
         np.testing.assert_allclose(part, expected[some], rtol=0, atol=1e-5)
         model.add(np.full(len(rated), user, np.int32), rated, ratings)
         others = np.setdiff1d(np.arange(of.items), rated)
@@ -460,8 +460,8 @@ def test_intervals_of_who_is_new_are_those_of_who_is_known(shape: Shape) -> None
             own = model.known.row(user)[0]
             model.remove(np.full(len(own), user, np.int32), own)
         given = *model.known.row(user), about(model, user)
-        predicted = model.new_user_at(*given, asked)
-        again = model.new_user_interval_radius(*given, asked, predicted)
+        predicted = model.new_user(*given, asked)
+        again = model.new_user_interval_radius(Given(*given), asked, predicted)
         known = model.interval_radius(np.full(len(asked), user, np.int32), asked, predicted)
         assert again is not None
         assert known is not None
@@ -472,4 +472,4 @@ def test_intervals_of_who_is_new_are_those_of_who_is_known(shape: Shape) -> None
 def test_the_output_of_a_network_has_no_intervals(shape: Shape) -> None:
     model = predictor(**shape)
     assert model.interval_radius(indices(0), indices(0), vector(3)) is None
-    assert model.new_user_interval_radius(indices(0), vector(3), None, indices(0), vector(3)) is None
+    assert model.new_user_interval_radius(STRANGER, indices(0), vector(3)) is None

@@ -1,5 +1,6 @@
 """Lists of what comes next: S against written-out rows, what is chosen, and the laws that all lists keep."""
 
+import time
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -248,6 +249,16 @@ def test_the_trend_follows_events_at_once_and_in_any_order(tmp_path: Path) -> No
     np.testing.assert_array_equal(Recommender.load(tmp_path).score(0), found.score(0))
     found.forget_users([user for user, *_ in events])
     np.testing.assert_array_equal(scorer.trend.at(now)[0][0], before)
+
+
+def test_a_date_that_has_not_come_yet_is_now() -> None:
+    """In training and after it: of the short half-lives one alone would be the whole."""
+    data = Interactions.read([(0, 1, 1, 5e9), (0, 2, 1, 4e9), *walks().to_polars().iter_rows()])
+    found = ListModel(list_goal="next").fit(data).add_interactions([(1, 1, 1, 6e9)])
+    sequences = found.scorer.feedback.sequences
+    assert sequences is not None
+    assert sequences.end <= time.time()
+    assert [found.items.id(item) for item in found.sequence(found.users.index(0))[0][-2:].tolist()] == [2, 1]
 
 
 def test_the_order_of_users_and_items_does_not_matter() -> None:

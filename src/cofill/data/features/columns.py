@@ -134,6 +134,10 @@ class ReadableColumn(NamedTuple):
 
 def coded(values: Iterable[object]) -> Coded:
     """Dictionary-encode cells of any kind; empty ones and NaN are missing."""
+    if isinstance(values, pl.Series):
+        if not (values.dtype.is_nested() or values.dtype in (pl.Null, pl.Object)):
+            return _coded_series(values)
+        values = values.to_list()
     places: dict[tuple[type, object], int] = {}
     cleaned: dict[tuple[type, object], int] = {}
     distinct: list[object] = []
@@ -152,6 +156,19 @@ def coded(values: Iterable[object]) -> Coded:
             places[key] = code
         codes.append(code)
     return Coded(distinct, np.array(codes, np.int64))
+
+
+def _coded_series(cells: pl.Series) -> Coded:
+    """The same of cells that are no lists."""
+    if cells.dtype in (pl.String, pl.Categorical, pl.Enum):
+        cells = cells.cast(pl.String).str.strip_chars()
+        cells = cells.set(cells.is_in(list(MISSING)), None)
+    elif cells.dtype.is_float():
+        cells = cells.fill_nan(None)
+    distinct = cells.drop_nulls().unique(maintain_order=True)
+    numbered = pl.DataFrame({"cell": distinct, "code": np.arange(len(distinct))})
+    coded = pl.DataFrame({"cell": cells}).join(numbered, on="cell", how="left", maintain_order="left")
+    return Coded(distinct.to_list(), coded["code"].fill_null(-1).to_numpy())
 
 
 def _hashable(value: object) -> object:

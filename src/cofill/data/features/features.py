@@ -380,10 +380,8 @@ def _fit_table(raw: Table, told: Mapping[str, str], reading: Reading) -> Fitted:
 
 def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
     """The ids of a table in their order, each once, and the cells of all other columns."""
-    ids = raw.ids(id_at)[0]
-    columns = {
-        name: coded(cells) for at, (name, cells) in enumerate(zip(raw.names, raw.columns, strict=True)) if at != id_at
-    }
+    ids = raw.ids(id_at)[0].to_list()
+    columns = {name: coded(cells) for at, (name, cells) in enumerate(raw.found.items()) if at != id_at}
     first_of: dict[Id, int] = {}
     kept = []
     for row, id in enumerate(ids):

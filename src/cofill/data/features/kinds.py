@@ -87,22 +87,20 @@ class Standardised(Kind):
         """One cell as a number; None if it is as good as missing."""
         return parse_number(value)
 
-    def numbers(self, value: Any) -> Doubles:
-        number = self.parse(value)
-        if number is None or not self.spread:
-            return np.zeros(1)
+    def encoded(self, of: Cells) -> Floats:
+        numbers = parsed_numbers(self.name, of, self.parse)
         with np.errstate(over="ignore"):
-            return np.clip([(number - self.mean) / self.spread], -CLIP, CLIP)
+            scaled = np.clip((numbers - self.mean) / (self.spread or np.inf), -CLIP, CLIP)
+        return np.nan_to_num(scaled).astype(np.float32)[:, None]
 
     @classmethod
     def measured(cls, name: str, of: Cells, parse: Callable[[Any], float | None], slips: bool) -> dict[str, Any]:
         """Learn a column. `slips`: its kind was detected, not given, so some cells may fail to parse."""
         try:
-            found = of.parsed(name, parse)
+            numbers = parsed_numbers(name, of, parse)
         except DataError as slip:
             told = f", or pass columns={{{name!r}: 'category'}} if these are categories" if slips else ""
             raise DataError(slip.found, slip.remedy + told, where=slip.where) from slip
-        numbers = np.array([*(np.nan if one is None else one for one in found), np.nan])[of.columns[name].codes]
         there = np.sort(numbers[~np.isnan(numbers)])
         mean, spread = standard(there)
         about = cls.seen(name, of) | {"missing": int(np.isnan(numbers).sum()), "mean": mean, "spread": spread}
@@ -146,6 +144,12 @@ class Number(Standardised):
     def converted(cls, cells: pl.Series) -> pl.Series:
         """Days as the bare years that stand beside them."""
         return cells.dt.year().cast(pl.Int64) if cells.dtype == pl.Date else cells
+
+
+def parsed_numbers(name: str, of: Cells, parse: Callable[[Any], float | None]) -> Doubles:
+    """(height,): the number of each cell, NaN where there is none."""
+    found = [np.nan if one is None else one for one in of.parsed(name, parse)]
+    return np.array([*found, np.nan], np.float64)[of.columns[name].codes]
 
 
 def standard(numbers: Doubles) -> tuple[float, float]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from pydantic import Field, FiniteFloat
 
-from cofill.arrays import Doubles, Floats, Longs
+from cofill.arrays import Doubles, Floats
 from cofill.data.cells import Origin
 from cofill.data.columns import ID_NAMES, USUAL_NAMES, listed, normalised, recognised
 from cofill.data.features.columns import (
@@ -47,7 +48,7 @@ from cofill.data.features.kinds import (
 )
 from cofill.data.features.source import Source, counted_matrix, found_in, no_block
 from cofill.data.table import Table, explained, read_raw
-from cofill.data.vocabulary import Id, Vocabulary
+from cofill.data.vocabulary import Id, Vocabulary, indexed
 from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
@@ -65,13 +66,6 @@ class Fitted(NamedTuple):
     source: Source
     readable: Mapping[str, ReadableColumn] = MappingProxyType({})
     """What the columns say in words, in the order of the ids."""
-
-    def in_order(self, ids: Sequence[Id]) -> "Fitted":
-        """The same of the same ids in another order."""
-        place = {id: at for at, id in enumerate(self.ids)}
-        rows = np.array([place[id] for id in ids], np.int64)
-        ordered = {name: column.taken(rows) for name, column in self.readable.items()}
-        return Fitted(list(ids), self.values[rows], self.source, ordered)
 
 
 class Reading(NamedTuple):
@@ -159,7 +153,7 @@ class WholeSource(ABC):
         """Learn from a table."""
 
 
-def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[float], bool] = np.isfinite) -> Doubles:
+def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[Any], Any] = np.isfinite) -> Doubles:
     """(n,): the numbers of a column; an error about the first cell that holds none, or an unusual one."""
 
     def parse(cell: Any) -> float:
@@ -168,7 +162,13 @@ def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[float], bo
             raise Mismatch(str(misplaced(cell, belongs)), "correct or remove it")
         return number
 
-    column, name = coded(raw.columns[at]), raw.names[at]
+    name = raw.names[at]
+    cells = raw.found[name]
+    if isinstance(cells, pl.Series) and (cells.dtype == pl.String or cells.dtype.is_numeric()):
+        numbers = cells.cast(pl.Float64, strict=False)
+        if not numbers.null_count() and numbers.is_finite().all() and np.all(is_usual(numbers.to_numpy())):
+            return numbers.to_numpy()
+    column = coded(cells)
     parsed = Cells({name: column}, np.arange(raw.height), raw.error).parsed(name, parse)
     if column.missing:
         empty = f"the cell is empty where {belongs} belongs"
@@ -215,8 +215,8 @@ class Listed(TermKind, WholeSource):
         return suggested_part(self.suggestions, "|")
 
     @classmethod
-    def is_usual(cls, weight: float) -> bool:
-        """Whether a number can be a count or weight."""
+    def is_usual(cls, weight: Any) -> Any:
+        """Whether a number can be a count or weight, or which of an array of them."""
         return weight >= 0.0
 
     @classmethod
@@ -283,21 +283,6 @@ def roles_by_position(
     raise DataError(found, "name them with names=...", where=raw.origin.name)
 
 
-def ascending(ids: Sequence[Any]) -> tuple[list[Any], list[Any], Longs]:
-    """The different ids as they appear, the same in ascending order, and the place of each (n,) in the latter."""
-    appearing, codes = _numbered(ids)
-    in_turn = sorted(appearing)
-    place = {id: at for at, id in enumerate(in_turn)}
-    return appearing, in_turn, np.array([place[id] for id in appearing], np.int64)[codes]
-
-
-def _numbered(values: Sequence[Any]) -> tuple[list[Any], Longs]:
-    """The different values as they appear, and the number of each (n,)."""
-    number_of: dict[Any, int] = {}
-    codes = np.fromiter((number_of.setdefault(value, len(number_of)) for value in values), np.int64, len(values))
-    return list(number_of), codes
-
-
 def parse_tags(value: object) -> dict[str, float]:
     """Tags in lower case with their counts: funny|space, a list of tags, or a mapping of tags to counts."""
     counts: dict[str, float] = {}
@@ -349,23 +334,17 @@ class Tags(Listed):
     @classmethod
     def fit(cls, source: Any, reading: Reading) -> Fitted:
         """From ids and a sparse matrix (ids, terms) of counts, whose terms are called 0, 1, 2..."""
-        ids, matrix = list(source[0]), source[1]
-        order = Vocabulary(ids)
-        if len(order) != matrix.shape[0]:
-            found = f"the sparse matrix has {matrix.shape[0]} rows and {len(order)} ids"
+        ids, matrix = Vocabulary(list(source[0])).ids, source[1]
+        if len(ids) != matrix.shape[0]:
+            found = f"the sparse matrix has {matrix.shape[0]} rows and {len(ids)} ids"
             raise DataError(found, "give one id for each row")
         entries = matrix.tocoo()
         values = np.asarray(entries.data, np.float64)
         if not np.isfinite(values).all() or (values < 0).any():
             raise DataError("the sparse matrix has entries that are negative, NaN or infinite", "counts are 0 or more")
-        kept, known, ranks = ascending(order.ids)
-        # Terms stand in the order of their names, as those of a file do.
-        terms = sorted(str(term) for term in range(matrix.shape[1]))
-        place = np.zeros(len(terms), np.int64)
-        place[[int(term) for term in terms]] = np.arange(len(terms))
-        counts = counted_matrix(ranks[entries.row], place[entries.col], values, (len(known), len(terms)))
-        name = reading.name or cls.called
-        return cls.fit_terms(name, known, terms, counts, reading.reduce_to, "the sparse matrix").in_order(kept)
+        counts = counted_matrix(entries.row, entries.col, values, matrix.shape)
+        terms = [str(term) for term in range(matrix.shape[1])]
+        return cls.fit_terms(reading.name or cls.called, ids, terms, counts, reading.reduce_to, "the sparse matrix")
 
     @classmethod
     def recognised(cls, raw: Table) -> bool:
@@ -374,9 +353,9 @@ class Tags(Listed):
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         roles, name = _tag_roles(raw, reading), reading.name or cls.called
-        ids, column = raw.ids(roles.id)[0], raw.names[roles.other]
+        (known, rows), column = indexed(raw.ids(roles.id)[0]), raw.names[roles.other]
         counts = cls.weights_in(raw, roles.weight)
-        tags = coded(raw.columns[roles.other])
+        tags = coded(raw.found[column])
         cells = Cells({column: tags}, np.arange(raw.height), raw.error)
         cleaned = [*cells.parsed(column, _one_tag), ""]  # -1, which is missing, takes the last
         terms = sorted({tag for tag in cleaned if tag})
@@ -387,10 +366,9 @@ class Tags(Listed):
         place = {tag: at for at, tag in enumerate(terms)}
         places = np.array([place.get(tag, -1) for tag in cleaned], np.int64)[tags.codes]
         there = places >= 0
-        order, known, rows = ascending(ids)
         matrix = counted_matrix(rows[there], places[there], counts[there], (len(known), len(terms)))
-        fitted = cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name)
-        return fitted._replace(readable={name: _most_counted(terms, matrix)}).in_order(order)
+        fitted = cls.fit_terms(name, known.ids, terms, matrix, reading.reduce_to, raw.origin.name)
+        return fitted._replace(readable={name: _most_counted(terms, matrix)})
 
 
 def _one_tag(value: object) -> str:
@@ -406,11 +384,13 @@ def _one_tag(value: object) -> str:
 
 def _most_counted(terms: Sequence[str], counts: "Matrix") -> ReadableColumn:
     """Of each row of counts (ids, terms) the tags that are counted most, the most counted first."""
-    rows = []
-    for begin, end in zip(counts.indptr[:-1].tolist(), counts.indptr[1:].tolist(), strict=True):
-        order = np.lexsort((counts.indices[begin:end], -counts.data[begin:end]))[:MOST_TAGS]
-        rows.append([legible(terms[term]) for term in counts.indices[begin:end][order].tolist()])
-    return lists_in_words(rows)
+    entries = counts.tocoo()
+    names = pl.Series([legible(term) for term in terms], dtype=pl.String)
+    frame = pl.DataFrame({"row": entries.row, "term": entries.col, "count": entries.data})
+    frame = frame.sort("row", "count", "term", descending=[False, True, False])
+    tags = frame.select("row", tag=names.gather(frame["term"])).group_by("row").agg(pl.col("tag").head(MOST_TAGS))
+    rows = pl.DataFrame({"row": np.arange(counts.shape[0], dtype=entries.row.dtype)})
+    return ReadableColumn(Several.called, rows.join(tags, on="row", how="left", maintain_order="left")["tag"])
 
 
 def _tag_roles(raw: Table, reading: Reading) -> Roles:
@@ -481,9 +461,9 @@ class Links(Listed):
         return counts
 
     @classmethod
-    def is_usual(cls, weight: float) -> bool:
-        """Whether sums and products with a weight stay within the range of floats."""
-        return weight == 0.0 or LEAST_WEIGHT <= abs(weight) <= MOST_WEIGHT
+    def is_usual(cls, weight: Any) -> Any:
+        """Whether sums and products with a weight, or which of an array of them, stay within the range of floats."""
+        return (weight == 0.0) | ((abs(weight) >= LEAST_WEIGHT) & (abs(weight) <= MOST_WEIGHT))
 
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
@@ -491,11 +471,11 @@ class Links(Listed):
         begins, ends = raw.ids(roles.id, roles.other)
         weights = cls.weights_in(raw, roles.weight)
         if reading.both_ways:
-            begins, ends, weights = begins + ends, ends + begins, np.concatenate([weights, weights])
-        order, known, rows = ascending(begins)
-        _, terms, places = ascending(ends)
+            begins, ends = pl.concat([begins, ends]), pl.concat([ends, begins])
+            weights = np.concatenate([weights, weights])
+        (known, rows), (terms, places) = indexed(begins), indexed(ends)
         matrix = counted_matrix(rows, places, weights, (len(known), len(terms)))
-        return cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name).in_order(order)
+        return cls.fit_terms(name, known.ids, terms.ids, matrix, reading.reduce_to, raw.origin.name)
 
 
 def _link_roles(raw: Table, reading: Reading) -> Roles:
@@ -581,14 +561,14 @@ class Vectors(Kind, WholeSource):
         array = _load_npy(path)
         if isinstance(ids, (str, os.PathLike)):
             raw = read_raw(ids, **reading.layout, least=1)
-            ids = raw.ids(reading._replace(id=None).id_position(raw) if len(raw.names) > 1 else 0)[0]
+            ids = raw.ids(reading._replace(id=None).id_position(raw) if len(raw.names) > 1 else 0)[0].to_list()
         return cls._fit_arrays(list(ids), array, name, str(path))
 
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         """From a table with an id and either a column of vectors or a column for each number."""
         id_at, name = reading.id_position(raw), reading.name or cls.called
-        ids = raw.ids(id_at)[0]
+        ids = raw.ids(id_at)[0].to_list()
         others = [at for at in range(len(raw.names)) if at != id_at]
         if len(others) == 1 and all(isinstance(cell, (list, tuple, np.ndarray)) for cell in raw.columns[others[0]]):
             return cls._fitted(name, ids, _stacked(ids, raw.columns[others[0]], raw.origin.name), raw.origin)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Doubles, Floats, Longs
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.features.columns import Cells
 from cofill.data.features.kind import Kind, TermKind
 from cofill.errors import quoted
@@ -219,7 +219,7 @@ def found_in(counts: "Matrix") -> Longs:
     return np.bincount(counts.indices, minlength=counts.shape[1])
 
 
-def counted_matrix(rows: Longs, places: Longs, counts: Doubles, shape: tuple[int, int]) -> "Matrix":
+def counted_matrix(rows: Ints | Longs, places: Ints | Longs, counts: Doubles, shape: tuple[int, int]) -> "Matrix":
     """The sums of counts (n,) at rows (n,) and places (n,), the same whatever their order; sums of 0 are left out."""
     from scipy.sparse import csr_array
 

@@ -18,7 +18,7 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import KnownRatings, SparseRows, known_arrays, known_from
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import Biases
-from cofill.models.predictor import Predictor
+from cofill.models.predictor import ALL, Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
 from cofill.threads import in_threads, one_blas_thread
@@ -178,13 +178,15 @@ class FactorPredictor(Predictor):
         np.copyto(means, rescaled(scores, STARS, self.scale), where=usable)
         return means
 
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+    def new_user(
+        self, items: Ints, ratings: Floats, features: Floats | None = None, asked: Ints | slice = ALL
+    ) -> Floats:
         means = super().new_user(items, ratings, np.empty(0, np.float32))
         rated, known = self._of_user(items, ratings), self._items.known
         if len(rated[1]):
             scores = self.factors.scores(self.factors.user_from(*rated)[None], self._items.now)[0]
             means[known] = rescaled(scores[known], STARS, self.scale)
-        return means
+        return means[asked]
 
     def _fill_entries(self, predicted: Floats, seen: Longs, users: Ints, items: Ints) -> None:
         usable = seen[self._users.known[users[seen]] & self._items.known[items[seen]]]

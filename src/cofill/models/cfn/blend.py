@@ -15,7 +15,7 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import Exchange
 from cofill.models.bias_models import BiasPredictor
 from cofill.models.cfn.scaling import hold_out
-from cofill.models.predictor import Given, Predictor, Shares
+from cofill.models.predictor import ALL, Given, Predictor, Shares
 
 Counts = npt.NDArray[np.integer]
 
@@ -153,13 +153,11 @@ class Blend(Predictor):
         counts = self.user_counts[users][:, None], self.item_counts
         return self._mixed(self.base.users(users), self.other.users(users), *counts)
 
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        given, counts = (items, ratings, features), (np.array(len(ratings)), self.item_counts)
-        return self._mixed(self.base.new_user(*given), self.other.new_user(*given), *counts)
-
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+    def new_user(
+        self, items: Ints, ratings: Floats, features: Floats | None = None, asked: Ints | slice = ALL
+    ) -> Floats:
         given, counts = (items, ratings, features, asked), (np.array(len(ratings)), self.item_counts[asked])
-        return self._mixed(self.base.new_user_at(*given), self.other.new_user_at(*given), *counts)
+        return self._mixed(self.base.new_user(*given), self.other.new_user(*given), *counts)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
         base, other = (part.entries(users, items) for part in (self.base, self.other))
@@ -211,11 +209,9 @@ class Ensemble(Blend):
         base, other = (part.interval_radius(users, items, predicted) for part in self.networks)
         return None if base is None or other is None else self._mixed(base, other, *self._counts_at(users, items))
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        given, counts = (items, ratings, features, asked, predicted), (np.array(len(ratings)), self.item_counts[asked])
-        base, other = (part.new_user_interval_radius(*given) for part in self.networks)
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
+        base, other = (part.new_user_interval_radius(given, asked, predicted) for part in self.networks)
+        counts = np.array(len(given.ratings)), self.item_counts[asked]
         return None if base is None or other is None else self._mixed(base, other, *counts)
 
 
@@ -238,16 +234,11 @@ class Gated(Blend):
     def item_vectors(self) -> Floats:
         return self.network.item_vectors()
 
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        return self.network.quickest_order(users, items)
-
     def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
         return self.network.interval_radius(users, items, predicted)
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        return self.network.new_user_interval_radius(items, ratings, features, asked, predicted)
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
+        return self.network.new_user_interval_radius(given, asked, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """What both differ by where nothing is known of the user is owed to all ratings alike."""

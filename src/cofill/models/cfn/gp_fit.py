@@ -384,6 +384,7 @@ def first_amplitudes(part: TrainingPart) -> KernelParams:
     )
 
 
+@one_blas_thread()
 def code_space(
     output: Linear,
     ratings: Longs,

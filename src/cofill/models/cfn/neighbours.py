@@ -198,40 +198,28 @@ class LocalPart:
         """`alpha` (ratings of the training,): dual coefficients, column by column."""
         self._table, self._alpha, self._known, self._codes = table, alpha, known, codes
         self._near = Nearest(table.rows, table.kernel)  # of all rows as they stand now
-        self._stale: set[int] = set()  # rows that have changed since these were found
-        self._moved: dict[int, tuple[Ints, Floats]] = {}  # columns that have changed since the training
+        self.stale: set[int] = set()  # rows that have other ratings or features since these were found
+        self.moved: dict[int, tuple[Ints, Floats]] = {}  # changed columns: rows that they have rated, and alpha there
         self._alpha_by_row: Floats | None = None
-
-    def row_changed(self, row: int) -> None:
-        """The row has other ratings or features than before."""
-        self._stale.add(row)
-
-    def column_changed(self, column: int, rows: Ints, alpha: Floats) -> None:
-        """The column has rated these rows, with these coefficients."""
-        self._moved[column] = (rows, alpha)
-
-    def column_as_trained(self, column: int) -> None:
-        """The column is as it was trained again."""
-        self._moved.pop(column, None)
 
     def _flush(self) -> None:
         """Find what is nearest to rows that have changed since the last question."""
-        if not self._stale:
+        if not self.stale:
             return
         table, rows = self._table, self._known.rows
         if rows > len(self._near.rows) or self._near.rows is table.rows:  # with room to spare: the next new row is near
             room = rows + rows // 16 + 1
             self._near = Nearest(grown(self._near.rows, room), grown(self._near.kernel, room))
         near, changed, directions = self._near, self._codes.changed(), self._codes.now().directions
-        for row in self._stale:
+        for row in self.stale:
             found = self.nearest_to(directions[row]) if changed[row] else (table.rows[row], table.kernel[row])
             near.rows[row], near.kernel[row] = found
-        self._stale.clear()
+        self.stale.clear()
 
     def alpha_of(self, column: int) -> tuple[Ints, Floats]:
         """Rows that a column has rated, and its coefficients there."""
-        if column in self._moved:
-            return self._moved[column]
+        if column in self.moved:
+            return self.moved[column]
         by_column = self._known.trained_columns
         if column >= by_column.rows:
             return by_column.indices[:0], self._alpha[:0]
@@ -279,7 +267,7 @@ class LocalPart:
         self._flush()
         near, by_column = self._near, self._known.trained_columns
         local = np.zeros(len(rows), np.float32)
-        alone = np.isin(columns, list(self._moved)) | (columns >= by_column.rows) | (len(columns) <= _FEW)
+        alone = np.isin(columns, list(self.moved)) | (columns >= by_column.rows) | (len(columns) <= _FEW)
         order = np.argsort(columns, kind="stable")
         at = order[~alone[order]]
         if len(at):
@@ -304,9 +292,9 @@ class LocalPart:
             self._alpha_by_row = self._alpha[np.argsort(self._known.trained_columns.indices, kind="stable")]
         local = np.zeros(self._known.columns, np.float32)
         add_rows(trained.indptr, trained.indices, self._alpha_by_row, near.rows, near.kernel, local)
-        if self._moved:
+        if self.moved:
             kernel = self._kernel_with_rated(near, direction)
-            for column, (rated, alpha) in self._moved.items():
+            for column, (rated, alpha) in self.moved.items():
                 local[column] = kernel[rated] @ alpha
         return local
 

@@ -40,7 +40,7 @@ from cofill.models.cfn.gp import (
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Matrix, Scaling
-from cofill.models.predictor import Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
+from cofill.models.predictor import ALL, Given, Predictor, Shares, by_input_column, described_as_trained, or_zeros
 from cofill.models.slopes import FeatureRegression, Slopes
 
 _ENTRIES_AT_ONCE = 8192
@@ -218,7 +218,7 @@ class CFNPredictor(Predictor):
             self._read[row] = self._count_read(self.by_row.row(row)[0])
             self.codes.row_changed(row)
             if self._local is not None:
-                self._local.row_changed(row)
+                self._local.stale.add(row)
             if not self.codes.was_trained(np.array([row]))[0]:
                 self._outdated |= self.by_row.later_in_row(row).keys()  # these columns are fitted to this row
         self._outdated |= set(columns)
@@ -240,13 +240,13 @@ class CFNPredictor(Predictor):
         for column in self._outdated:
             if self.by_row.column_as_trained(column) and described_as_trained(self.column_features, column):
                 if self._local is not None:
-                    self._local.column_as_trained(column)
+                    self._local.moved.pop(column, None)
                 found = trained.at(column)
             else:
                 rows, ratings = self.by_row.column(column)
                 found = self._moved(column, rows, ratings)
                 if self._local is not None:
-                    self._local.column_changed(column, rows, found.alpha)
+                    self._local.moved[column] = rows, found.alpha
             now.linear[column], now.bias[column] = found.linear, found.bias
             now.cosine[column] = found.cosine[: now.cosine.shape[1]]
         self._outdated.clear()
@@ -342,7 +342,9 @@ class CFNPredictor(Predictor):
         return AskedRows(now.codes[at], now.directions[at], *about, inputs)
 
     def _columns(self, at: Ints | Longs | slice) -> AskedColumns:
-        """Some columns as they stand now; `_flush` comes before."""
+        """Some columns as they stand now, or all; `_flush` comes before."""
+        if isinstance(at, slice):  # beyond them there is room for new ones
+            at = slice(self.by_row.columns)
         inputs = None if self.biases.slopes is None else self.biases.slopes.columns.inputs[at]
         known = (self._column_counts()[at] > 0) | self.column_features.described[at]
         return AskedColumns(self._weights.at(at), inputs, known)
@@ -383,12 +385,6 @@ class CFNPredictor(Predictor):
         output = self.scaling.unclipped(np.tanh(said) if self.network.squash else said, rows.means)
         return np.asarray(fitted + rows.shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
-    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        return self.new_user_at(items, ratings, features, slice(self.known.columns))
-
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
-        raise NotImplementedError
-
     def entries(self, users: Ints, items: Ints) -> Floats:
         self._flush()
         biases, (rows, columns) = self.biases, rows_and_columns(self.rows_are, users, items)
@@ -402,6 +398,7 @@ class CFNPredictor(Predictor):
             unknown = self._new_column(_NO_ROWS, _NO_RATINGS, None)
             predicted[nothing] = self._grid(self._rows(asked), unknown, None)[0, place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
+        seen = seen[np.argsort(columns[seen], kind="stable")]  # each column is read once
         for first in range(0, len(seen), _ENTRIES_AT_ONCE):
             at = seen[first : first + _ENTRIES_AT_ONCE]
             row, column = self._rows(rows[at]), self._columns(columns[at])
@@ -497,9 +494,11 @@ class UserRows(CFNPredictor):
             pairs = zip(users.tolist(), rows.directions, strict=True)
             found = [part.of_row(part.nearest(user), direction) for user, direction in pairs]
             local = np.reshape(np.array(found, np.float32), (len(users), count)).T
-        return np.ascontiguousarray(self._grid(rows, self._columns(slice(count)), local).T)
+        return np.ascontiguousarray(self._grid(rows, self._columns(ALL), local).T)
 
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
+    def new_user(
+        self, items: Ints, ratings: Floats, features: Floats | None = None, asked: Ints | slice = ALL
+    ) -> Floats:
         self._flush()
         vector, slopes = or_zeros(features, self.row_features.width), self.biases.slopes
         code, mean = self.codes.of_ratings(items, ratings, vector)
@@ -517,14 +516,10 @@ class UserRows(CFNPredictor):
         read, described = np.array([self._count_read(items)]), np.array([features is not None])
         return np.float32(self._amplitudes.shrinkage(read, described)[0])
 
-    def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        return np.lexsort((users, items))  # column by column
-
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
         if self.decoder.spread is None:
             return None
+        items, ratings, features = given[:3]
         code, _ = self.codes.of_ratings(items, ratings, or_zeros(features, self.row_features.width))
         new = code, self._shrinkage_of(items, features)
         posterior = self._variances(asked.astype(np.int64), [_NEVER_SEEN] * len(asked), new=new)
@@ -549,18 +544,18 @@ class ItemRows(CFNPredictor):
             local = np.reshape(np.array(found, np.float32), (len(users), len(rows.codes)))
         return self._grid(rows, self._columns(users), local)
 
-    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
+    def new_user(
+        self, items: Ints, ratings: Floats, features: Floats | None = None, asked: Ints | slice = ALL
+    ) -> Floats:
         found = self._new_column(items, ratings, features)
         local = None if self._local is None else self._local.of_column(items, found.weights.alpha[0])[asked]
         return np.asarray(self._grid(self._rows(asked), found, local)[0])
 
-    def new_user_interval_radius(
-        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
+    def new_user_interval_radius(self, given: Given, asked: Ints, predicted: Floats) -> Floats | None:
         if self.decoder.spread is None:
             return None
-        posterior = self._variances(np.array([-1]), [asked], [items])
-        counts = np.full(len(asked), len(items))
+        posterior = self._variances(np.array([-1]), [asked], [given.others])
+        counts = np.full(len(asked), len(given.others))
         return self._in_ratings(self.decoder.spread, posterior, self._read[asked], counts, predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:

@@ -549,27 +549,32 @@ def _add_gram(rows: SparseRows, gram: npt.NDArray[Any], threads: int) -> None:
     """Add the lower half of X'X to a matrix (columns, columns or one less)."""
     from scipy.sparse import csr_array
 
-    entries = csr_array((np.arange(rows.nnz), rows.indices, rows.indptr), shape=(rows.rows, rows.columns)).tocsc()
-    first = rows.indptr[entries.indices]  # of the row of each entry
+    # As small as they may be: beside the matrix, numbers for each rating are the most memory of a training.
+    places: Any = np.arange(rows.nnz, dtype=np.int32 if rows.nnz < 2**31 else np.int64)
+    entries = csr_array((places, rows.indices, rows.indptr), shape=(rows.rows, rows.columns)).tocsc()
+    del places
 
     def part(start: int) -> None:
         ends = entries.indptr[start : start + _STRIP + 1].astype(np.int64)
-        _add_columns(ends, entries.data, first, rows.indices, rows.values, gram[start : start + _STRIP])
+        strip = gram[start : start + _STRIP]
+        _add_columns(ends, entries.data, entries.indices, rows.indptr, rows.indices, rows.values, strip)
 
     in_threads(part, range(0, rows.columns, _STRIP), threads)
 
 
 @compiled
 def _add_columns(
-    ends: Longs, entries: Longs, first: Longs, indices: Ints, values: Floats, out: npt.NDArray[Any]
+    ends: Longs, entries: Ints, of_row: Ints, indptr: Longs, indices: Ints, values: Floats, out: npt.NDArray[Any]
 ) -> None:
-    """Add the products of some columns with those before them, which are ascending in each row."""
+    """Add the products of some columns with those before them, which are ascending in each row. Where their entries
+    are, and of which rows, stands column by column.
+    """
     width = out.shape[1]
     for column in range(len(ends) - 1):
         for place in range(ends[column], ends[column + 1]):
             entry = entries[place]
             value = values[entry]
-            for other in range(first[place], entry + 1):
+            for other in range(indptr[of_row[place]], entry + 1):
                 if indices[other] < width:
                     out[column, indices[other]] += value * values[other]
 

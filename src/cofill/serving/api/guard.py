@@ -70,9 +70,9 @@ _OPEN_BELOW = ("/docs/", "/page/")
 _LIMITED = ("/ready",)
 _ASKING = ("/v1/basket", "/v1/predictions", "/v1/recommendations", "/v1/recommendations/batch", "/v1/why")
 """What is asked with POST because the question is long."""
-_OPERATING = ("/v1/model/reload", "/v1/model/rollback")
+_OPERATING = ("/v1/model/reload", "/v1/model/rollback", "/v1/model/retrain")
 """They take as long as reading a model takes: no time limit."""
-_WATCHING = ("/v1/click-through", "/v1/events")
+_WATCHING = ("/v1/click-through", "/v1/events", "/v1/model/trainings")
 """What is read there is about all people."""
 _DELETING = ("/v1/item", "/v1/user")
 _KEYS: dict[Right, tuple[KeyRight, ...]] = {

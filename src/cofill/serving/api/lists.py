@@ -9,6 +9,7 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field, StrictBool, model_validator
 
 from cofill.client.messages import Predicted, Recommended, RecommendedBatch, Why
+from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.lists.rules import By, Rules
 from cofill.models.results import Contribution, Explanation, Recommendation
@@ -279,7 +280,7 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
 
 
 def _recommended(
-    request: RecommendationQuery | RecommendationRequest, shown: list[str], served: ServedModel
+    request: RecommendationQuery | RecommendationRequest, shown: Sequence[Id], served: ServedModel
 ) -> dict[str, Any]:
     model, by = served.model, request.by
     rules: Rules
@@ -288,6 +289,10 @@ def _recommended(
     else:
         rules, features = request.rules(), _features(served, request)
     who: Any = request.who
+    if request.user is not None:
+        who = served.person(request.user)
+        disliked = served.disliked.get(served.model.users.own(who), set()) if request.exclude_known else set()
+        shown = [*shown, *disliked]
     rules = served.within_catalogue(rules, shown)
     many, page = page_of(request.n, request.offset)
     given: Any = {"by": by, "features": features, "times": request.times, "at": _at(request)}
@@ -329,6 +334,7 @@ def _at(request: RecommendationQuery | Somebody | WhyQuery) -> float:
 
 def _why(served: ServedModel, request: WhyQuery | WhyRequest, who: Any, **about: Any) -> dict[str, Any]:
     item = served.known_item(request.item)
+    who = who if isinstance(who, dict) else served.person(who)
     why = served.model.explain(who, item, by=request.by, at=_at(request), **about)
     return explained(why) | {"model": served.name, "model_version": served.card.version}
 
@@ -370,7 +376,7 @@ def _predicted(
 ) -> tuple[dict[str, Any], dict[str, list[float]]]:
     """Which model answers, and its answers by column."""
     model = served.model
-    users = model.users.find([pair.user for pair in pairs])
+    users = model.users.find([served.person(pair.user) for pair in pairs])
     items = model.items.find([pair.item for pair in pairs])
     if interval and model.has_intervals:
         columns = model.predict_intervals(users, items)._asdict()

@@ -13,14 +13,17 @@ from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import PlainTextResponse
 
-from cofill.client.messages import ModelMessage, Reloaded, Status
+from cofill.client.messages import ModelMessage, Reloaded, Status, Trainings
 from cofill.data.attributes import AttributeColumn
+from cofill.errors import DataError
 from cofill.serving.api.problems import ProblemError, ProblemType, busy
 from cofill.serving.api.requests import ModelName, QueryModel, answer, in_database, rounded
 from cofill.serving.live.events import EventLog
 from cofill.serving.live.model import LiveModel, Variant
 from cofill.serving.live.served import ServedModel
 from cofill.serving.ops.metrics import Metrics
+from cofill.serving.ops.retraining import trainings
+from cofill.serving.settings import ServingSettings, beside
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -40,7 +43,7 @@ class RollbackQuery(QueryModel):
     model: ModelName | None = Field(default=None, description="the name of one of several models")
 
 
-def add_model(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics) -> None:
+def add_model(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics, settings: ServingSettings) -> None:
     tags: list[str | Enum] = ["model"]
     replacing = threading.Lock()
 
@@ -65,6 +68,21 @@ def add_model(api: FastAPI, live: LiveModel, events: EventLog, metrics: Metrics)
     async def roll_back_model(query: Annotated[RollbackQuery, Query()]) -> Response:
         """In all processes, at once; what was served until now is the one before, then."""
         return await in_database(_replaced, partial(live.roll_back, query.model))
+
+    @api.post(
+        "/v1/model/retrain", response_model=Trainings, summary="Train a new model now", status_code=202, tags=tags
+    )
+    async def retrain_model() -> Response:
+        """As at the time of `--retrain`: it is served if it is not worse. Answers with the trainings until now."""
+        if settings.retrain is None:
+            raise DataError("this server does not train; start it with --retrain and --retrain-with")
+        await in_database(beside(settings.model, ".retrain").touch)
+        return answer({"trainings": trainings(settings.model)}, 202)
+
+    @api.get("/v1/model/trainings", response_model=Trainings, summary="The last trainings", tags=tags)
+    async def list_trainings() -> Response:
+        """What `--retrain` has trained, how it compared, and whether it was promoted, the latest first."""
+        return answer({"trainings": await in_database(trainings, settings.model)})
 
     def _replaced(replace: Callable[[], ServedModel]) -> Response:
         if not replacing.acquire(blocking=False):  # each that waits would keep a thread from others

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from cofill.errors import CofillError, DataError, ModelFileError, SettingsError, UnknownIdError, UnknownValueError
 from cofill.serving.live.model import NoModelBeforeError
-from cofill.serving.live.store import is_disk_full
+from cofill.serving.live.store import AlreadyMergedError, is_disk_full
 from cofill.serving.ops.logs import of_request
 
 log = logging.getLogger("cofill.serving")
@@ -40,6 +40,7 @@ class ProblemType(Enum):
     METHOD_NOT_ALLOWED = "method-not-allowed", 405
     BODY_TOO_LATE = "body-too-late", 408
     NO_MODEL_BEFORE = "no-model-before", 409
+    ALREADY_MERGED = "already-merged", 409
     BODY_TOO_LONG = "body-too-long", 413
     QUERY_TOO_LONG = "query-too-long", 414
     NOT_DECLARED_AS_JSON = "not-declared-as-json", 415
@@ -202,6 +203,7 @@ def _kind_of(error: CofillError) -> ProblemType:
         UnknownValueError: ProblemType.UNKNOWN_VALUE,
         ModelFileError: ProblemType.BROKEN_MODEL,
         NoModelBeforeError: ProblemType.NO_MODEL_BEFORE,
+        AlreadyMergedError: ProblemType.ALREADY_MERGED,
         DataError: ProblemType.UNFIT_FOR_MODEL,
         SettingsError: ProblemType.UNFIT_FOR_MODEL,
     }

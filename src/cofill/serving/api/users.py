@@ -52,7 +52,7 @@ _MOST_EVENTS = 1_000
 _FEATURES = "what they are, by column; columns that are left out are unknown"
 
 _Kind = Annotated[str, Field(strict=True, pattern=f"^{KIND}$")]
-_Weight = Annotated[float, Field(strict=True, gt=0, le=GREATEST_WEIGHT, allow_inf_nan=False)]
+_Weight = Annotated[float, Field(strict=True, ge=-GREATEST_WEIGHT, le=GREATEST_WEIGHT, allow_inf_nan=False)]
 
 
 # What is asked
@@ -81,6 +81,15 @@ class UserToStore(Message):
     features: Description = Field(description=_FEATURES)
 
 
+class UsersToMerge(Message):
+    user: ItemOrUserId = Field(description="the id of a user who is another one from now on, such as a visitor")
+    into: ItemOrUserId = Field(description="the id of that other one, such as a customer, known or new")
+
+
+class EventQuery(QueryModel):
+    id: IdText = Field(description="the id that you gave an event")
+
+
 class RatingsToStore(Message):
     user: ItemOrUserId = Field(description="the id of a user")
     ratings: list[GivenAt] = Field(min_length=1, max_length=MOST_RATINGS, description="what they rated")
@@ -99,7 +108,9 @@ class EventMessage(Message):
     item: ItemOrUserId = Field(description="the id of an item")
     kind: _Kind = Field(description="such as view, click, play or buy; shown is an impression")
     time: Moment | None = Field(default=None, description="when it happened; otherwise, and at the latest, now")
-    weight: _Weight | None = Field(default=None, description="how much it counts; otherwise as its kind does")
+    weight: _Weight | None = Field(
+        default=None, description="how much it counts, below 0 against the item; otherwise as its kind does"
+    )
     model_version: Version | None = Field(default=None, description="of the answer that the item was shown in")
 
     @model_validator(mode="after")
@@ -146,6 +157,12 @@ def add_users(api: FastAPI, live: LiveModel, settings: ServingSettings) -> None:
         await in_database(live.store.put_users, [(str(request.id), request.features)])
         return answer({"id": await live.ask(lambda served: served.model.users.own(request.id))})
 
+    @api.post("/v1/users/merge", response_model=MadeUser, summary="Make one user of two", tags=tags)
+    async def merge_users(request: UsersToMerge) -> Response:
+        """As when a visitor logs in. What both did counts once, and the earlier id is answered as the other."""
+        into = await in_database(live.store.merge_users, str(request.user), str(request.into))
+        return answer({"id": await live.ask(lambda served: served.model.users.own(into))})
+
     @api.get("/v1/ratings", response_model=KnownRatings, summary="What a user has rated, the newest first", tags=tags)
     async def get_ratings(query: Annotated[RatingsQuery, Query()]) -> Response:
         """Live ratings first, the newest first; then those of the training data. At most `n` of them."""
@@ -177,6 +194,14 @@ def add_users(api: FastAPI, live: LiveModel, settings: ServingSettings) -> None:
 
 
 def add_events(api: FastAPI, live: LiveModel, log: EventLog, settings: ServingSettings) -> None:
+    @api.delete("/v1/events", summary="Withdraw an event", status_code=204, tags=["events"])
+    async def withdraw_event(query: Annotated[EventQuery, Query()]) -> Response:
+        """It counts no more, also if a model has learned it. Sent again, it does not come back."""
+        if not await in_database(log.withdraw, query.id):
+            days = f"{settings.keep_events_days:g}"
+            raise UnknownIdError(f"event {query.id!r} is not known; ids of events are kept for {days} days")
+        return Response(status_code=204)
+
     @api.get("/v1/events", response_model=LatestEvents, summary="The latest events", tags=["events"])
     async def list_latest_events(query: Annotated[LatestQuery, Query()]) -> Response:
         """What people did and were shown, the last first, for an operator to look on."""
@@ -263,7 +288,7 @@ def _check_ratings(request: RatingsToStore, open_catalogue: bool, served: Served
 
 def _is_rated(user: str, item: str, served: ServedModel) -> bool:
     """Whether there is a rating to withdraw; the user and the item are written as the model writes them."""
-    model = served.model
+    model, user = served.model, str(served.person(user))
     if not served.in_model(user) or item not in model.items:
         return False
     return model.items.index(item) in served.ratings_by(model.users.index(user))[0]
@@ -281,7 +306,7 @@ def _ratings(user: str, served: ServedModel) -> dict[Id, dict[str, Any]]:
         raise UnknownIdError(f"user {user!r} is not known; check the id")
     if not served.in_model(user):
         return {}
-    items, values = served.ratings_by(model.users.index(user))
+    items, values = served.ratings_by(model.users.index(served.person(user)))
     return {
         item: {"item": item, "title": model.titles.get(item), "rating": rounded(value), "live": False}
         for item, value in zip(map(model.items.id, items.tolist()), values.tolist(), strict=True)

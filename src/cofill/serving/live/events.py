@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_, union, update
 
-from cofill.serving.live.store import OWN, Clock, Store
-from cofill.serving.live.tables import ADDED_UP, FORGOTTEN
+from cofill.serving.live.store import OWN, Clock, Store, now_called
+from cofill.serving.live.tables import ADDED_UP, FORGOTTEN, WITHDRAWN
 from cofill.serving.live.tables import click_through as _click_through
 from cofill.serving.live.tables import counter as _counter
 from cofill.serving.live.tables import events as _events
@@ -99,6 +99,8 @@ class EventLog:
         clock = Clock()
         sent = {self._id(event.id): event for event in reversed(events)}  # of the same id the first one counts
         with self._store.writing() as (connection, change):
+            merged = self._store.merged(connection, {event.user for event in sent.values()})
+            sent = {id: event._replace(user=merged.get(event.user, event.user)) for id, event in sent.items()}
             known = select(_events.c.id).where(_events.c.id.in_(list(sent)))
             for (id,) in connection.execute(known).all():
                 del sent[id]
@@ -112,6 +114,21 @@ class EventLog:
                 connection.execute(insert(_events), new)
                 self._count_click_through(connection, new)
         return len(new)
+
+    def withdraw(self, id: str) -> bool:
+        """Take off again what an event counted; False if its id is not known, or not any more."""
+        own = self._id(id)
+        with self._store.writing() as (connection, change):
+            found = connection.execute(select(_events).where(_events.c.id == own)).mappings().first()
+            if found is None or found["kind"] == FORGOTTEN:
+                return False
+            if found["weight"]:  # as another event: the model may have learned this one
+                back = {"id": f"back:{own}", "kind": WITHDRAWN, "weight": -found["weight"], "change": change}
+                adding = self._store.inserting(_events).values(dict(found) | back)
+                connection.execute(adding.on_conflict_do_nothing())
+            else:
+                connection.execute(update(_events).where(_events.c.id == own).values(kind=WITHDRAWN))
+        return True
 
     def _id(self, own: str | None) -> str:
         """An id in the database: ours, or a hash of the caller's, which may name a user; they never meet."""
@@ -156,7 +173,7 @@ class EventLog:
         """The items that somebody was shown, as long as that is remembered."""
         since = time.time() - self._keep.shown * SECONDS_A_DAY
         shown = select(_events.c.item).where(
-            _events.c.user == user, _events.c.kind == SHOWN, _events.c.received > since
+            _events.c.user == now_called(user), _events.c.kind == SHOWN, _events.c.received > since
         )
         return [str(item) for (item,) in self._store.read(shown.distinct())]
 

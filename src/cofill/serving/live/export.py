@@ -5,6 +5,7 @@
     interactions.csv              user, item, count, time: what the weights of events add up to
     items.ndjson, users.ndjson    descriptions, a line for each, as the server takes them in bulk
     removed.ndjson                {"user": hash of an id} and {"item": id}: who and what was deleted
+    merged.ndjson                 {"user": id, "into": id}: users who became others, under whose ids the rest stands
 
 A folder appears whole or not at all. Only its owner can read it: it is about people.
 """
@@ -15,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import numpy as np
@@ -44,6 +45,9 @@ MANIFEST = "export.json"
 _FORMAT = 1
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
 _Kind = TypeVar("_Kind", bound=Ratings)
+_Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+NO_WEIGHT = 1e-6
+"""What weights add up to that cancel each other."""
 
 
 @contextmanager
@@ -109,6 +113,8 @@ class ExportFolder(NamedTuple):
     users: dict[Id, Description]
     removed_users: Tombstones
     removed_items: list[Id]
+    merged: dict[Id, Id]
+    """Users who became others, and whom."""
     learned: dict[str, Any]
     """For the model that is trained with it: up to which change of which database it knows everything."""
 
@@ -122,6 +128,7 @@ class ExportFolder(NamedTuple):
                 exported_interactions(self.rating_table, "rating"),  # which count as weights to such a model
             ):
                 kept = kept if newer is None else kept.merge(newer)
+            kept = without_weights(kept, self.interaction_table)
         else:
             kept = with_export(kept, self.rating_table)
         if not len(kept):
@@ -134,7 +141,7 @@ class ExportFolder(NamedTuple):
         if beside is None:
             return newer
         kept = self._without_removed(beside)
-        both = kept if newer is None else kept.merge(newer)
+        both = without_weights(kept if newer is None else kept.merge(newer), self.interaction_table)
         return both if len(both) else None
 
     def side_information(self, side: SideInformation) -> SideInformation:
@@ -155,10 +162,37 @@ class ExportFolder(NamedTuple):
 
     def _without_removed(self, ratings: _Kind) -> _Kind:
         """Without all of those who were forgotten and what was deleted; their ids are not known either."""
-        users = _staying(len(ratings.users), ratings.users.find(self.removed_users.among(ratings.users)))
+        gone = self.removed_users.among(ratings.users)
+        moved = self._moved(ratings)
+        users = _staying(len(ratings.users), ratings.users.find([*gone, *self.merged]))
         items = _staying(len(ratings.items), ratings.items.find(self.removed_items))
         if users.all() and items.all():
             return ratings
+        left_over = self._kept(ratings, users, items)
+        return left_over if moved is None else moved.merge(left_over)
+
+    def _moved(self, ratings: _Kind) -> _Kind | None:
+        """What users who became others have in the data, as these others'; None if that is nothing."""
+        found = {int(ratings.users.find([user])[0]): into for user, into in self.merged.items()}
+        theirs = ratings.select(np.isin(ratings.user_index, list(found)))
+        deleted = set(self.removed_items)
+        sums: dict[tuple[Id, Id], tuple[float, float]] = {}
+        times = np.zeros(len(theirs)) if theirs.times is None else theirs.times
+        for user, item, value, time in zip(theirs.user_index, theirs.item_index, theirs.values, times, strict=True):
+            pair = ratings.users.own(found[int(user)]), ratings.items.id(int(item))
+            if pair[1] not in deleted:
+                before, when = sums.get(pair, (value if ratings.rated else 0.0, time))
+                sums[pair] = (max(before, value) if ratings.rated else before + value), max(when, time)
+        if not sums:
+            return None
+        users, items = zip(*sums, strict=True)
+        values, when = (np.array(column) for column in zip(*sums.values(), strict=True))
+        columns = (list(users), list(items), values, *(() if theirs.times is None else (when,)))
+        if ratings.rated:
+            return cast(_Kind, Ratings.read(columns, scale=ratings.scale))
+        return cast(_Kind, Interactions.read(columns))
+
+    def _kept(self, ratings: _Kind, users: _Flags, items: _Flags) -> _Kind:
         kept = ratings.select(users[ratings.user_index] & items[ratings.item_index])
         new_users, new_items = (np.cumsum(stays, dtype=np.int32) - np.int32(1) for stays in (users, items))
         left = ratings.items.only(np.flatnonzero(items).tolist())
@@ -172,12 +206,14 @@ class ExportFolder(NamedTuple):
         )
 
 
-def write_export(out: Path, database: str | None, model: Path | None, ending: str = "csv") -> Exported:
-    """Write the folder; in the place of an earlier export, and of nothing else."""
+def write_export(
+    out: Path, database: str | None, model: Path | None, ending: str = "csv", until: int | None = None
+) -> Exported:
+    """Write the folder; in the place of an earlier export, and of nothing else. `until`: up to a change."""
     if out.exists() and not is_export(out):
         raise DataError(f"{out}: exists and is no export", "choose another out=..., or remove it")
     with opened(database, model) as store:
-        change = store.begin_export()
+        change = store.begin_export(until)
         changes = store.changes_since(0, until=change)
         identity, forgotten, meanwhile = store.counter().database, store.forgotten(), store.forgotten(after=change)
     known = {one.user for one in changes.ratings} | {one.user for one in changes.interactions}
@@ -187,6 +223,7 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
     def stays(one: "LiveRating | LiveInteraction") -> bool:
         return one.item not in deleted and one.user not in users_gone  # the tables are read one after the other
 
+    merged = dict(changes.merged)
     ratings = [rating for rating in changes.ratings if stays(rating)]
     interactions = [one for one in changes.interactions if stays(one)]
     items = [one for one in changes.items if not one.deleted]
@@ -203,6 +240,7 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
         _write_lines(draft / "items.ndjson", lines)
         _write_lines(draft / "users.ndjson", [{"id": one.user, "features": one.features} for one in users])
         _write_lines(draft / "removed.ndjson", removed)
+        _write_lines(draft / "merged.ndjson", [{"user": user, "into": into} for user, into in merged.items()])
         manifest = {"format": "cofill-export", "version": _FORMAT, "database": identity, "change": change}
         manifest |= {"tables": ending, "salt": forgotten.salt}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -237,6 +275,7 @@ def read_export(folder: Path) -> ExportFolder:
         _descriptions(folder / "users.ndjson"),
         Tombstones(salt, [line["user"] for line in removed if "user" in line]),
         [line["item"] for line in removed if "item" in line],
+        {line["user"]: line["into"] for line in _lines(folder / "merged.ndjson")},
         learned,
     )
 
@@ -295,6 +334,8 @@ def exported_interactions(path: Path, weight: Role) -> Interactions | None:
     if _is_empty(path):
         return None
     table, given = _exported(path, weight)
+    if weight == "count":
+        given &= _weights(table) > 0
     if not given.any():
         return None
     table = table.only(given)
@@ -323,6 +364,29 @@ def with_export(ratings: Ratings, path: Path) -> Ratings:
     if not len(kept):
         raise DataError(f"{path}: every rating was taken back, so nothing is left to train on; leave the file out")
     return kept
+
+
+def without_weights(ratings: _Kind, path: Path) -> _Kind:
+    """Without what events speak against: weights below 0 of the table are taken off, and what is left is above 0."""
+    if _is_empty(path):
+        return ratings
+    table, _ = _exported(path, "count")
+    weights = _weights(table)
+    against = weights < 0
+    users, items = (np.array(list(_ids(table, role)), object)[against].tolist() for role in _COLUMNS[:2])
+    known = (ratings.users.find(users) >= 0) & (ratings.items.find(items) >= 0)
+    places, taken = _places(ratings, users, items), weights[against][known]
+    own = ratings.user_index.astype(np.int64) * len(ratings.items) + ratings.item_index  # ascending
+    found = np.searchsorted(own, places)
+    there = found < len(own)
+    there[there] = own[found[there]] == places[there]
+    values = ratings.values.copy()
+    values[found[there]] += taken[there].astype(np.float32)
+    return replace(ratings, values=np.maximum(values, 0)).select(values > NO_WEIGHT) if there.any() else ratings
+
+
+def _weights(table: Table) -> npt.NDArray[np.float64]:
+    return table.series("count").cast(pl.Float64).to_numpy()
 
 
 def without_withdrawn(ratings: _Kind, path: Path) -> _Kind:

@@ -114,6 +114,12 @@ class Card(NamedTuple):
     trained_is_known: bool
 
 
+class _Inherited(NamedTuple):
+    ratings: dict[Id, float]
+    weights: dict[Id, float]
+    times: dict[Id, float]
+
+
 _Rules = TypeVar("_Rules", bound=SimilarRules)
 _Change = TypeVar("_Change", LiveItem, LiveUser, LiveRating, LiveInteraction)
 
@@ -141,6 +147,12 @@ class ServedModel:
         self.added: dict[Id, float] = {}
         """Since when items that were described while a model was served are in the catalogue."""
         self._hashed_users = Hashed()
+        self.merged: dict[str, str] = {}
+        """Users who became others, and whom."""
+        self._inherited: dict[Id, _Inherited] = {}
+        """What users whom others became have of these from the training."""
+        self.disliked: dict[Id, set[Id]] = {}
+        """Items of which a user's events say more against than for."""
         self.forgotten: set[Id] = set()
         """Users that are no longer known, although their ids are."""
         self._ordered: dict[str, OrderedIds] = {}
@@ -264,12 +276,19 @@ class ServedModel:
         """The ratings of an item."""
         return self.model.predictor.known.column(item)[1]
 
+    def person(self, user: Id) -> Id:
+        """The id of a user, or of the user that they became."""
+        into = self.merged.get(str(user))
+        return user if into is None else self.model.users.own(into)
+
     def known_user(self, user: Id) -> bool:
         """Whether the user exists, if only as an id that was reserved."""
+        user = self.person(user)
         return self.in_model(user) or str(user) in self.live_users
 
     def in_model(self, user: Id) -> bool:
         """Whether the model knows anything of the user."""
+        user = self.person(user)
         return user in self.model.users and self.model.users.own(user) not in self.forgotten
 
     # Following
@@ -282,10 +301,14 @@ class ServedModel:
     def apply(self, changes: Changes) -> None:
         """Apply changes. What does not fit this model is skipped and counted, never an error."""
         self._forget(changes.forgotten)
+        self._merge(changes.merged)
         self._each(self._take_items, changes.items)
         self._each(self._take_users, changes.users)
         self._each(self._rate, changes.ratings)
         self._each(self._interact, changes.interactions)
+        for user, item, disliked in changes.disliked:
+            items = self.disliked.setdefault(self._meet(user), set())
+            (items.add if disliked else items.discard)(self.model.items.own(item))
 
     def _each(self, take: Callable[[list[_Change]], None], changes: list[_Change]) -> None:
         """Take in all at once; where that fails, those that it fails with are left out, so that the others come in."""
@@ -304,13 +327,58 @@ class ServedModel:
         if not deleted.digests:
             return
         unrated = [user for user in self.live_users if user not in self.model.users]
-        users = [*self._hashed_users.find(self.model.users.ids, deleted), *deleted.among(unrated)]
+        for earlier in deleted.among(self.merged):
+            self.merged.pop(str(earlier))
+        self._leave([*self._hashed_users.find(self.model.users.ids, deleted), *deleted.among(unrated)])
+
+    def _leave(self, users: list[Id]) -> None:
         self.model.forget_users(users)
         for user in users:
             self.forgotten.add(user)
             self.live_users.discard(str(user))
+            self.disliked.pop(user, None)
+            self._inherited.pop(user, None)
             if "user" in self._ordered:
                 self._ordered["user"].remove(user)
+
+    def _merge(self, merged: list[tuple[str, str]]) -> None:
+        """Give what users have from the training to those whom they became; all the rest is told anew."""
+        model, heirs = self.model, set()
+        for user, into in merged:
+            self.merged[user] = into
+            earlier, own = model.users.own(user), self._meet(into)
+            left = self._inherited.pop(earlier, _Inherited({}, {}, {}))
+            heir = self._inherited.setdefault(own, _Inherited({}, {}, {}))
+            for source in (left, self._trained(earlier)):
+                for item, rating in source.ratings.items():  # whichever order they come in
+                    heir.ratings[item] = max(rating, heir.ratings.get(item, rating))
+                for item, weight in source.weights.items():
+                    heir.weights[item] = heir.weights.get(item, 0.0) + weight
+                for item, when in source.times.items():
+                    heir.times[item] = max(when, heir.times.get(item, when))
+            self._leave([earlier])
+            heirs.add(own)
+        for own in heirs & self._inherited.keys():
+            heir, trained = self._inherited[own], self._trained(own).ratings
+            dates = heir.times
+            ratings = [(own, item, rating, dates[item]) for item, rating in heir.ratings.items() if item not in trained]
+            if ratings:
+                model.add_ratings(_as(Ratings, ratings, model, model.scale))
+            self._add_weights([(own, item, weight, dates[item]) for item, weight in heir.weights.items()])
+
+    def _trained(self, user: Id) -> _Inherited:
+        """What the training had of a user, unless that was removed."""
+        model, found = self.model, _Inherited({}, {}, {})
+        index, feedback = int(model.users.find([user])[0]), model.scorer.feedback
+        for graded in feedback.sources:
+            if 0 <= index < graded.known.trained.rows and index not in graded.forgotten:
+                items, values = graded.known.trained.row(index)
+                own = found.ratings if model.rated and graded is feedback.main else found.weights
+                ids, sequences = [model.items.id(item) for item in items.tolist()], feedback.sequences
+                times = np.zeros(len(items)) if sequences is None else sequences.order_of(index, items)[1]
+                own.update(zip(ids, values.tolist(), strict=True))
+                found.times.update(zip(ids, times.tolist(), strict=True))
+        return found
 
     def _meet(self, user: str) -> Id:
         """Somebody of whom something is known from now on."""
@@ -346,10 +414,18 @@ class ServedModel:
     def _interact(self, interactions: list[LiveInteraction]) -> None:
         if not interactions:
             return
-        given = [(self._meet(one.user), self.model.items.own(one.item), one.weight, one.time) for one in interactions]
+        given = []
+        for one in interactions:
+            user, item = self._meet(one.user), self.model.items.own(one.item)
+            inherited = self._inherited[user].weights.get(item, 0.0) if user in self._inherited else 0.0
+            given.append((user, item, one.weight + inherited, one.time))
         self._note_new_items(item for _, item, *_ in given)
-        scale = Scale(0.0, max(one.weight for one in interactions))
-        self.model.add_interactions(_as(Interactions, given, self.model, scale), replacing=True)
+        self._add_weights(given)
+
+    def _add_weights(self, given: list[tuple[Id, Id, float, float]]) -> None:
+        if given:
+            scale = Scale(0.0, max(1.0, *(weight for _, _, weight, _ in given)))
+            self.model.add_interactions(_as(Interactions, given, self.model, scale), replacing=True)
 
     def _note_new_items(self, items: Iterable[Id]) -> None:
         if "item" in self._ordered:

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,10 @@ from typing import Any, NamedTuple, Self
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Engine,
+    Subquery,
     Table,
     create_engine,
     delete,
@@ -37,11 +39,13 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    union,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from cofill.errors import CofillError, DataError, SettingsError
@@ -52,6 +56,7 @@ from cofill.serving.live.tables import events as _events
 from cofill.serving.live.tables import exports as _exports
 from cofill.serving.live.tables import forgotten as _forgotten
 from cofill.serving.live.tables import items as _items
+from cofill.serving.live.tables import merges as _merges
 from cofill.serving.live.tables import ratings as _ratings
 from cofill.serving.live.tables import users as _users
 from cofill.serving.live.tombstones import Tombstones, digest_of
@@ -63,15 +68,22 @@ OWN = "own:"
 """How the id of an event begins that came without one."""
 _COUNTER = "SELECT change, generation, database FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
+NO_WEIGHT = 1e-9
+"""What weights add up to that cancel each other, for all that rounding does."""
 CHECK_DATABASE = "check database=..."
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
 _TICK = 1e-6  # seconds
+_LAST = 2**62  # a change that never comes
 _MANY, _SECONDS_OF_A_COUNT = 100_000, 60.0  # a count of so many rows holds for so long
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL_IS_FULL = "53100"
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+class AlreadyMergedError(CofillError):
+    """A user became another one already."""
 
 
 class Counter(NamedTuple):
@@ -108,7 +120,7 @@ class LiveUser(NamedTuple):
 
 
 class LiveInteraction(NamedTuple):
-    """What all events of a user with an item add up to, and when the last of them happened."""
+    """What all events of a user with an item add up to, maybe below 0, and when the last of them happened."""
 
     user: str
     item: str
@@ -138,6 +150,10 @@ class Changes(NamedTuple):
     interactions: list[LiveInteraction]
     forgotten: Tombstones
     """The users whose earlier data are removed first."""
+    merged: list[tuple[str, str]]
+    """Users who became others, and whom; then come the rest."""
+    disliked: list[tuple[str, str, bool]]
+    """Users and items of which an event said something against, and whether that is more than all that was for it."""
 
 
 class Clock:
@@ -169,6 +185,8 @@ class Store:
         self.disk_full = False
         """Whether the last transaction failed for want of space."""
         event.listen(self._engine, "handle_error", self._note_full_disk)
+        self.away = False
+        """Whether the database did not answer when it was last asked; until it does, writes fail at once."""
         self.written = threading.Event()
         """Set after each change of this process, so that its model follows before anybody asks."""
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -261,15 +279,15 @@ class Store:
         """Everything written after a change. It may include changes newer than a counter read before.
 
         `learned` is the change up to which the model was trained on what is here: events until then are in it already,
-        and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, events
-        after that change are left out.
+        and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, ratings
+        and events after that change are left out.
         """
         return Changes(
             [
                 LiveRating(*row)
                 for row in self.read(
                     select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time)
-                    .where(_ratings.c.change > change)
+                    .where(_ratings.c.change > change, _ratings.c.change <= (_LAST if until is None else until))
                     .order_by(_ratings.c.change)
                 )
             ],
@@ -289,18 +307,63 @@ class Store:
             ],
             self._interactions_since(change, learned, until),
             self.forgotten(max(change, learned)),
+            self._merged_since(change),
+            self._disliked_since(change, until),
         )
+
+    def change_before(self, moment: float) -> int:
+        """The last change before anything was done after a moment."""
+        first = [
+            self.read(select(func.min(_events.c.change)).where(_events.c.received > moment)).pop()[0],
+            self.read(select(func.min(_ratings.c.change)).where(_ratings.c.time > moment)).pop()[0],
+        ]
+        return min([self.counter().change + 1, *(int(change) for change in first if change is not None)]) - 1
+
+    def done_after(self, change: int) -> list[tuple[str, str]]:
+        """Users and the items that they did something with after a change."""
+        of, rated = _events.c, _ratings.c
+        pairs = union(
+            select(of.user, of.item)
+            .where(of.change > change)
+            .group_by(of.user, of.item)
+            .having(func.sum(of.weight) > 0),
+            select(rated.user, rated.item).where(rated.change > change, rated.rating.is_not(None)),
+        )
+        return [(user, item) for user, item in self.read(pairs)]
+
+    def _merged_since(self, change: int) -> list[tuple[str, str]]:
+        merged = select(_merges.c.user, _merges.c.into).where(_merges.c.change > change).order_by(_merges.c.user)
+        return [(user, into) for user, into in self.read(merged)]
+
+    def _touched_since(self, change: int) -> Subquery:
+        """Pairs with an event after a change, and all pairs of users whom another became after it."""
+        pairs = select(_events.c.user, _events.c.item)
+        into = select(_merges.c.into).where(_merges.c.change > change)
+        return union(pairs.where(_events.c.change > change), pairs.where(_events.c.user.in_(into))).subquery()
+
+    def _disliked_since(self, change: int, until: int | None) -> list[tuple[str, str, bool]]:
+        pair = _events.c.user, _events.c.item
+        against = select(*pair).where(_events.c.weight < 0).distinct().subquery()
+        sums = select(*pair, func.sum(_events.c.weight)).join(
+            against, (against.c.user == _events.c.user) & (against.c.item == _events.c.item)
+        )
+        if until is not None:
+            sums = sums.where(_events.c.change <= until)
+        if change:
+            touched = self._touched_since(change)
+            sums = sums.join(touched, (touched.c.user == _events.c.user) & (touched.c.item == _events.c.item))
+        return [(user, item, weight < -NO_WEIGHT) for user, item, weight in self.read(sums.group_by(*pair))]
 
     def _interactions_since(self, change: int, learned: int, until: int | None) -> list[LiveInteraction]:
         """The sums of all pairs with an event after a change."""
         last = func.max(_events.c.change)
         sums = select(_events.c.user, _events.c.item, func.sum(_events.c.weight), func.max(_events.c.time)).where(
-            _events.c.weight > 0, _events.c.change > learned
+            _events.c.weight != 0, _events.c.change > learned
         )
         if until is not None:
             sums = sums.where(_events.c.change <= until)
         if change > learned:
-            touched = select(_events.c.user, _events.c.item).where(_events.c.change > change).distinct().subquery()
+            touched = self._touched_since(change)
             sums = sums.join(touched, (touched.c.user == _events.c.user) & (touched.c.item == _events.c.item))
         pair = _events.c.user, _events.c.item
         return [LiveInteraction(*row) for row in self.read(sums.group_by(*pair).order_by(last, *pair))]
@@ -308,7 +371,7 @@ class Store:
     def ratings_of(self, user: str) -> list[LiveRating]:
         """The live ratings of a user, newest first, including withdrawn ones."""
         of_user = select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time).where(
-            _ratings.c.user == user
+            _ratings.c.user == now_called(user)
         )
         return [LiveRating(*row) for row in self.read(of_user.order_by(_ratings.c.change.desc(), _ratings.c.item))]
 
@@ -339,6 +402,7 @@ class Store:
         clock = Clock()
         told = [(item, rating, clock.of(user, *when)) for item, rating, *when in ratings]
         with self.writing() as (connection, change):
+            user = self.merged(connection, [user]).get(user, user)
             rows = [
                 {"user": user, "item": item, "rating": rating, "time": when, "change": change}
                 for item, rating, when in sorted(told, key=lambda given: given[0])
@@ -375,25 +439,69 @@ class Store:
 
     def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Write all users or none; features of None leave the earlier ones unchanged."""
+        told = list(users)
         with self.writing() as (connection, change):
+            merged = self.merged(connection, [user for user, _ in told])
             rows = [
-                {"user": user, "change": change}
+                {"user": merged.get(user, user), "change": change}
                 | ({} if features is None else {"features": json.dumps(features, allow_nan=False)})
-                for user, features in users
+                for user, features in told
             ]
             self.upsert(connection, _users, rows)
+
+    def merged(self, connection: Connection, users: Collection[str]) -> dict[str, str]:
+        """Those of some users who became others, and whom."""
+        found = select(_merges.c.user, _merges.c.into).where(_merges.c.user.in_(users))
+        return {row[0]: row[1] for row in connection.execute(found)}
+
+    def merge_users(self, user: str, into: str) -> str:
+        """Make one user of two: all that the first one did is the second one's. The id under which they go on."""
+        with self.writing() as (connection, change):
+            known = self.merged(connection, [user, into])
+            into = known.get(into, into)
+            if known.get(user, into) != into:
+                raise AlreadyMergedError(f"user {user!r} was merged into another user; give the next visitor a new id")
+            if user in known or user == into:
+                return into
+            both = _ratings.c.user.in_([user, into])
+            newest: dict[str, dict[str, Any]] = {}
+            for row in connection.execute(select(_ratings).where(both)).mappings():
+                before = newest.get(row["item"])
+                if before is None or (row["time"], row["user"] == into) > (before["time"], before["user"] == into):
+                    newest[row["item"]] = dict(row)
+            features = dict(
+                connection.execute(
+                    select(_users.c.user, _users.c.features).where(_users.c.user.in_([user, into]))
+                ).all()
+            )
+            for table in (_ratings, _users):
+                connection.execute(delete(table).where(table.c.user == user))
+            # All ratings are told again: what came of them depends on those of the training.
+            self.upsert(connection, _ratings, [row | {"user": into, "change": change} for row in newest.values()])
+            own = features.get(into) or features.get(user)
+            self.upsert(connection, _users, [{"user": into, "features": own, "change": change}])
+            # Events keep their changes, by which it is known what a model has learned.
+            connection.execute(update(_events).where(_events.c.user == user).values(user=into))
+            connection.execute(update(_merges).where(_merges.c.into == user).values(into=into, change=change))
+            connection.execute(insert(_merges).values(user=user, into=into, change=change))
+        return into
 
     def forget_user(self, user: str) -> None:
         """Remove ratings, events and description of a user. What is left are hashes of their id and of their events."""
         with self.writing() as (connection, change):
+            user = self.merged(connection, [user]).get(user, user)
+            earlier = [id for (id,) in connection.execute(select(_merges.c.user).where(_merges.c.into == user))]
+            connection.execute(delete(_merges).where(_merges.c.into == user))
             for table in (_ratings, _users):
                 connection.execute(delete(table).where(table.c.user == user))
             theirs = _events.c.user == user
             connection.execute(delete(_events).where(theirs, _events.c.id.startswith(OWN)))
             nothing = {"user": "", "item": "", "kind": FORGOTTEN, "weight": 0.0, "model_version": None}
             connection.execute(update(_events).where(theirs).values(nothing))
-            row = {"digest": digest_of(user, self.salt), "time": time.time(), "change": change}
-            self.upsert(connection, _forgotten, [row])
+            row = {"time": time.time(), "change": change}
+            self.upsert(
+                connection, _forgotten, [{"digest": digest_of(id, self.salt), **row} for id in (user, *earlier)]
+            )
         self._in_log = self._in_file
         self.empty_log()
 
@@ -428,10 +536,10 @@ class Store:
         with self._transaction() as connection:
             connection.execute(update(_counter).where(_counter.c.database == database).values(database=token_hex(16)))
 
-    def begin_export(self) -> int:
+    def begin_export(self, until: int | None = None) -> int:
         """The change up to which an export goes. What came before is never added up with what comes after."""
         with self.tidying() as connection:
-            change = int(connection.execute(select(_counter.c.change)).scalar_one())
+            change = int(connection.execute(select(_counter.c.change)).scalar_one()) if until is None else until
             connection.execute(self.inserting(_exports).values(change=change).on_conflict_do_nothing())
         return change
 
@@ -443,6 +551,8 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
+        if self.away:
+            raise DatabaseTimeoutError(f"{self.name}: did not answer a moment ago")
         with self._engine.begin() as connection:
             yield connection
         if self.disk_full:
@@ -504,8 +614,13 @@ class Store:
 
     def _taken(self, connection: Connection, user: str) -> bool:
         described = select(_users.c.user).where(_users.c.user == user)
-        did = (select(table.c.user).where(table.c.user == user).limit(1) for table in (_ratings, _events))
+        did = (select(table.c.user).where(table.c.user == user).limit(1) for table in (_ratings, _events, _merges))
         return any(connection.execute(query).first() is not None for query in (described, *did))
+
+
+def now_called(user: str) -> ColumnElement[str]:
+    """The id of a user, or of the user that they became."""
+    return func.coalesce(select(_merges.c.into).where(_merges.c.user == user).scalar_subquery(), user)
 
 
 def _described(features: str | None) -> dict[str, Any] | None:

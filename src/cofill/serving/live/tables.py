@@ -25,6 +25,8 @@ FORMAT = 4
 
 ADDED_UP = ""
 """The kind of a row that stands for several events, whose own rows are gone."""
+WITHDRAWN = "(withdrawn)"
+"""The kind of a row that takes off what an event that was withdrawn had counted, and of an impression that was."""
 FORGOTTEN = "(forgotten)"
 """The kind of an event of a user who was deleted: no more than its hashed id, so that it is not taken again."""
 
@@ -79,6 +81,15 @@ forgotten = Table(
     Column("change", BigInteger, nullable=False),
     Index("cofill_forgotten_change", "change"),
 )
+merges = Table(
+    "cofill_merges",
+    tables,
+    Column("user", Text, primary_key=True),  # an earlier id, under which nothing is kept any more
+    Column("into", Text, nullable=False),
+    Column("change", BigInteger, nullable=False),
+    Index("cofill_merges_change", "change"),
+    Index("cofill_merges_into", "into"),
+)
 exports = Table(
     "cofill_exports",
     tables,
@@ -100,6 +111,13 @@ events = Table(
     Index("cofill_events_pair", "user", "item"),
     Index("cofill_events_received", "received"),
     Index("cofill_events_time", "time"),
+)
+Index(
+    "cofill_events_against",
+    events.c.user,
+    events.c.item,
+    sqlite_where=events.c.weight < 0,
+    postgresql_where=events.c.weight < 0,
 )
 click_through = Table(
     "cofill_click_through",
