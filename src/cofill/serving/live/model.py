@@ -316,7 +316,8 @@ class LiveModel:
                     reason = str(error).partition("\n")[0] or type(error).__name__
                     log.error("cannot follow the other processes: %s", reason)
                 failing = True
-            self._stopping.wait(_IDLE * (time.monotonic() - began))  # however much is written, questions come first
+            if not failing:  # however much is written, questions come first
+                self._stopping.wait(_IDLE * (time.monotonic() - began))
 
     def _take_in(self) -> None:
         for variant in self.variants:
