@@ -106,13 +106,6 @@ class StepTooLarge(Exception):
         self.phase, self.epoch, self.found = phase, epoch, found
 
 
-def require_engine(settings: CFNSettings) -> None:
-    """SettingsError where the engine that the settings ask for is not installed."""
-    if settings.engine_used != "fused":
-        asked = "engine 'dense'" if settings.engine == "dense" else f"device {settings.device!r}"
-        require(asked, "torch", "torch")
-
-
 def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
     """The engine that the settings ask for, to train this network."""
     if settings.engine_used == "fused":
@@ -148,7 +141,8 @@ def fit_matrix(
     A run that fails for its learning rate begins anew with a lower one, and the second run takes what the first has
     found.
     """
-    require_engine(settings)
+    if settings.engine_used != "fused":
+        require("engine 'dense'" if settings.engine == "dense" else f"device {settings.device!r}", "torch", "torch")
     rows, portion, process = matrix.known.trained, matrix.portion, settings.decoder == "process"
     if portion.columns * settings.hidden[0] > _MANY_WEIGHTS:
         give_back_large_arrays()
