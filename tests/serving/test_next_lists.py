@@ -88,6 +88,23 @@ def test_the_trend_is_the_same_whatever_the_batches_and_after_what_is_taken_back
     np.testing.assert_array_equal(trend(live), without)
 
 
+def test_what_is_taken_back_leaves_the_time_of_the_other(tmp_path: Path, store: Store) -> None:
+    """A rating beside an event of the same item: withdrawn, and with an older time."""
+    ListModel(list_goal="next").fit(walks(rated=True)).save(tmp_path / "rated")
+    log, live = EventLog(store), live_model(tmp_path / "rated", store)
+    for user in ("rater", "0"):
+        log.put([Event(user, item, "view", 1.0, NOW - 5 * DAY) for item in ("7", "9")])
+        asked(live)
+        store.put_ratings(user, [("7", 4.0, NOW), ("9", 2.0, NOW)])
+        asked(live)
+        store.put_ratings(user, [("7", None)])
+        store.put_ratings(user, [("9", 5.0, NOW - 9 * DAY)])
+    again = live_model(tmp_path / "rated", store)
+    np.testing.assert_array_equal(trend(again), trend(live))
+    for user in ("rater", "0"):
+        np.testing.assert_array_equal(asked(again).model.score(user, at=NOW), asked(live).model.score(user, at=NOW))
+
+
 def test_what_has_not_happened_yet_happens_now(trained: Path, store: Store) -> None:
     """And what is sent at once stays in its order."""
     log, live = EventLog(store), live_model(trained, store)

@@ -8,16 +8,8 @@ from cofill.errors import SettingsError
 if TYPE_CHECKING:
     from cofill.experiments.plan import Experiment
 
-_PLACES = {
-    "rmse": "tables:RMSE",
-    "side-information": "tables:SIDE_INFORMATION",
-    "loss": "network:LOSS",
-    "training-ratio": "tables:TRAINING_RATIO",
-    "convergence": "network:CONVERGENCE",
-    "non-linearity": "network:NON_LINEARITY",
-    "cost": "tables:COST",
-    "ranking": "lists:EXPERIMENT",
-}
+# The others are in `tables`. Each is a variable of its module, in capitals.
+_HOMES = {"loss": "network", "convergence": "network", "non-linearity": "network", "ranking": "lists"}
 EXPERIMENTS = {
     "rmse": "RMSE of all algorithms, with and without side information",
     "side-information": "what side information is worth, by popularity of the items",
@@ -34,6 +26,6 @@ def experiment(name: str) -> "Experiment":
     """The experiment of that name."""
     if name not in EXPERIMENTS:
         raise SettingsError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    module, _, variable = _PLACES[name].partition(":")
-    found: Experiment = getattr(import_module(f"cofill.experiments.{module}"), variable)
+    module = import_module(f"cofill.experiments.{_HOMES.get(name, 'tables')}")
+    found: Experiment = getattr(module, name.upper().replace("-", "_"))
     return found

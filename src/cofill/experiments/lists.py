@@ -111,7 +111,7 @@ def _by_protocol(plan: Plan, present: list[Contender], way: Protocol) -> Table:
     return Table(_TITLES[way], rows)
 
 
-EXPERIMENT = Experiment(
+RANKING = Experiment(
     name="ranking",
     title="Lists of recommendations",
     claim="NDCG and F-score are sometimes preferred to RMSE and should be benchmarked; no figures.",

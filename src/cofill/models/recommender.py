@@ -925,10 +925,10 @@ class Recommender(ABC):
         changed, there = graded.known if self.rated else self.predictor, weights > _NO_WEIGHT
         changed.add(users[there], items[there], weights[there])
         changed.remove(users[~there], items[~there])
-        self._follow(read, users, items)
+        self._follow(read, users, items, replacing=replacing)
         if feedback.sequences is not None:
             for user, item in zip(users[~there].tolist(), items[~there].tolist(), strict=True):
-                feedback.sequences.later[user].pop(item, None)
+                feedback.sequences.remove(user, item, beside=self.rated)
         self._tell_scorer(users, items)
         return self
 
@@ -945,8 +945,7 @@ class Recommender(ABC):
         feedback = self.scorer.feedback
         if feedback.sequences is not None:
             for user, item in zip(users[seen].tolist(), items[seen].tolist(), strict=True):
-                if item not in feedback.items_of(user):
-                    feedback.sequences.remove(user, item)
+                feedback.sequences.remove(user, item)
         self._tell_scorer(users[seen], items[seen])
         return self
 
@@ -977,7 +976,7 @@ class Recommender(ABC):
             graded.forgotten.update(indices.tolist())
         if feedback.sequences is not None:
             for user in indices.tolist():
-                feedback.sequences.later.pop(user, None)
+                feedback.sequences.forget(user)
         width = predictor.user_features.width
         if width and len(indices):
             predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
@@ -1015,12 +1014,13 @@ class Recommender(ABC):
         self.titles |= {self.items.own(item): title for item, title in read.titles.items() if item in self.items}
         return users, items
 
-    def _follow(self, read: Ratings, users: Ints, items: Ints) -> None:
+    def _follow(self, read: Ratings, users: Ints, items: Ints, *, replacing: bool = True) -> None:
         """Tell the scorer in which order and when these things were done, if it looks at that."""
         if self.scorer.feedback.sequences is not None:
             order = np.argsort(read.places(), kind="stable")
             times = None if read.times is None else read.times[order].astype(np.float64)
-            self.scorer.feedback.sequences.add(users[order], items[order], times)
+            beside = self.rated and not read.rated
+            self.scorer.feedback.sequences.add(users[order], items[order], times, beside=beside, replacing=replacing)
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

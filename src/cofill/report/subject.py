@@ -30,20 +30,11 @@ MOST_ITEMS_OF_EASE = 4000
 
 def known_ratings(model: Recommender) -> Ratings:
     """All ratings, or interactions, that the model knows, as they are now."""
-    known = model.predictor.known
-    by_item, changed = known.trained_columns, known.changed_columns()
-    items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
-    users, values = by_item.indices, by_item.values
-    if len(changed):
-        # A later rating may stand in for one of the training: item by item, as the model itself sees them.
-        kept = ~np.isin(items, changed)
-        anew = [(int(item), *known.column(int(item))) for item in changed]
-        items = np.concatenate([items[kept], *(np.full(len(given), item, np.int32) for item, _, given in anew)])
-        users = np.concatenate([users[kept], *(raters for _, raters, _ in anew)])
-        values = np.concatenate([values[kept], *(given for _, _, given in anew)])
-    order = np.lexsort((items, users))
+    rows = [model.predictor.known.row(user) for user in range(len(model.users))]
+    users = np.repeat(np.arange(len(rows), dtype=np.int32), [len(items) for items, _ in rows])
+    items, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     kind = Ratings if model.rated else Interactions
-    return kind(model.users, model.items, users[order], items[order], values[order], None, model.scale, model.titles)
+    return kind(model.users, model.items, users, items, values, None, model.scale, model.titles)
 
 
 def fitted_biases(model: Recommender, known: Ratings) -> Biases:

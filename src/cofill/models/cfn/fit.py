@@ -106,6 +106,13 @@ class StepTooLarge(Exception):
         self.phase, self.epoch, self.found = phase, epoch, found
 
 
+def require_engine(settings: CFNSettings) -> None:
+    """SettingsError where the engine that the settings ask for is not installed."""
+    if settings.engine_used != "fused":
+        asked = "engine 'dense'" if settings.engine == "dense" else f"device {settings.device!r}"
+        require(asked, "torch", "torch")
+
+
 def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
     """The engine that the settings ask for, to train this network."""
     if settings.engine_used == "fused":
@@ -141,8 +148,7 @@ def fit_matrix(
     A run that fails for its learning rate begins anew with a lower one, and the second run takes what the first has
     found.
     """
-    if settings.engine_used != "fused":
-        require("engine 'dense'" if settings.engine == "dense" else f"device {settings.device!r}", "torch", "torch")
+    require_engine(settings)
     rows, portion, process = matrix.known.trained, matrix.portion, settings.decoder == "process"
     if portion.columns * settings.hidden[0] > _MANY_WEIGHTS:
         give_back_large_arrays()
@@ -204,6 +210,8 @@ def _learn_decoder(
 ) -> None:
     """Learn the decoder by what it says of validation ratings, into the state of the training."""
     decoder, settings = DecoderFit(network, part), part.scaling.settings
+    if settings.refit:  # the codes are read and the space is known, and another network is trained
+        network.output.weight = np.empty((0, network.width), np.float32)
     learned = decoder.learn(validation)
     most = None if judging else _ENOUGH_TO_JUDGE
     predicted, spread, rmse, halves = judged_by_halves(decoder, learned, validation, most)

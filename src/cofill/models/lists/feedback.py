@@ -232,6 +232,8 @@ class Sequences:
     """Whether times are dates."""
     later: dict[int, dict[int, float]] = field(default_factory=dict)
     """By user: items that came later, in their order, and when."""
+    _told: tuple[dict[int, dict[int, float]], ...] = field(default_factory=lambda: ({}, {}))
+    """The same as it was told, apart for ratings and for interactions beside them."""
     end: float = 0.0
     """The latest time of all."""
 
@@ -267,25 +269,46 @@ class Sequences:
 
     # What comes later
 
-    def add(self, users: Ints | Longs, items: Ints | Longs, times: Doubles | None) -> None:
+    def add(
+        self,
+        users: Ints | Longs,
+        items: Ints | Longs,
+        times: Doubles | None,
+        *,
+        beside: bool = False,
+        replacing: bool = True,
+    ) -> None:
         """What users did after the training, in its order; without times it is as late as the latest known.
 
-        Of a user and an item the latest time counts, so that it is the same whichever comes first.
+        Times of ratings, and of interactions `beside` them, are kept apart, and the later one counts. With
+        `replacing` a time takes the place of the one before it, otherwise the later one stays.
         """
         when = np.full(len(users), self.end) if times is None else np.asarray(times, np.float64)
         order = np.argsort(when, kind="stable")
         when = _until_now(when, self.dated)
         for place in order.tolist():
-            own = self.later.setdefault(int(users[place]), {})
-            item = int(items[place])
-            own[item] = max(own.pop(item, -np.inf), float(when[place]))
+            own = self._told[beside].setdefault(int(users[place]), {})
+            before = own.pop(int(items[place]), -np.inf)
+            own[int(items[place])] = max(float(when[place]), -np.inf if replacing else before)
         for user in np.unique(users).tolist():
-            self.later[user] = dict(sorted(self.later[user].items(), key=itemgetter(1)))
+            self._put_together(user)
         self.end = max(self.end, float(when.max(initial=self.end)))
 
-    def remove(self, user: int, item: int) -> None:
-        """What a user did after the training is taken back."""
-        self.later.get(user, {}).pop(item, None)
+    def remove(self, user: int, item: int, *, beside: bool = False) -> None:
+        """What came after the training is taken back."""
+        if self._told[beside].get(user, {}).pop(item, None) is not None:
+            self._put_together(user)
+
+    def forget(self, user: int) -> None:
+        """All that a user did after the training."""
+        for told in (*self._told, self.later):
+            told.pop(user, None)
+
+    def _put_together(self, user: int) -> None:
+        both: dict[int, float] = {}
+        for item, when in [one for told in self._told for one in told.get(user, {}).items()]:
+            both[item] = max(both.get(item, -np.inf), when)
+        self.later[user] = dict(sorted(both.items(), key=itemgetter(1)))
 
     # Of rows that are asked about
 
@@ -361,8 +384,13 @@ class Sequences:
 
     def arrays(self) -> Arrays:
         """For the model file."""
-        triples = [(user, item, when) for user, own in self.later.items() for item, when in own.items()]
-        users, items, times = zip(*triples, strict=True) if triples else ((), (), ())
+        told = [
+            (user, item, when, beside)
+            for beside, of_users in enumerate(self._told)
+            for user, own in of_users.items()
+            for item, when in own.items()
+        ]
+        users, items, times, beside = zip(*told, strict=True) if told else ((), (), (), ())
         return {
             "indptr": self.rows.indptr,
             "indices": self.rows.indices,
@@ -372,6 +400,7 @@ class Sequences:
             "later.rows": np.array(users, np.int64),
             "later.columns": np.array(items, np.int64),
             "later.times": np.array(times, np.float64),
+            "later.beside": np.array(beside, np.bool_),
         }
 
     @classmethod
@@ -380,7 +409,10 @@ class Sequences:
         rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], items)
         end, dated = arrays["end"].tolist()  # of all users, where only some are at hand
         found = cls(rows, np.asarray(arrays["times"]), bool(dated), end=end)
-        found.add(arrays["later.rows"], arrays["later.columns"], np.asarray(arrays["later.times"]))
+        for beside in (False, True):
+            some = arrays["later.beside"] == beside
+            told = (arrays[f"later.{name}"][some] for name in ("rows", "columns", "times"))
+            found.add(*told, beside=beside)
         return found
 
 
