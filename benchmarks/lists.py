@@ -4,14 +4,15 @@
     COFILL_DATA=folder python benchmarks/lists.py cold-items --dataset ml-100k --splits 2
 
 cold-items     all ratings of a tenth of the items are held out; lists among these alone, by features and by popularity
+cold-users     all ratings of a tenth of the users are held out; their lists, by features and by popularity
 newcomers      a tenth of the users is folded in with 5, 10 and 20 ratings, beside the same people as trained users
 interactions   ratings dropped to pairs: recall@20 and NDCG@100 of cofill, EASE, iALS and popularity
 diversity      what `diversity` costs in NDCG, and how much less alike the items of a list are
 similar        do people who liked A choose B? held-out liking of the ten items most similar to one that was liked
 slots          shares of the places of lists by how often the item was rated, by list and by rating
 
-Splits have the seeds 0 to 4, and no test part chooses anything. movie-texts.csv beside
-MovieLens-1M is used if it is there.
+Splits have the seeds 0 to 4, and no test part chooses anything. movie-texts.csv beside MovieLens-1M is used if it is
+there. `--dataset beauty` is for cold-items: interactions.csv (user, item) and item-tags.csv (item, tag) in its folder.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from cofill import Interactions, Ratings, algorithm, evaluate_ranking, load_dataset, split
 from cofill.data.datasets import UnpublishedFileWarning, side_information
@@ -36,12 +38,16 @@ Row = tuple[str, dict[str, float]]
 
 @cache
 def ratings_of(dataset: str) -> Ratings:
+    if dataset == "beauty":
+        return Interactions.read(Path(os.environ["COFILL_DATA"]) / dataset / "interactions.csv")
     return load_dataset(dataset, quiet=True)
 
 
 @cache
 def item_features(dataset: str) -> tuple[tuple[str, Features], ...]:
     """Features of items, from little to much."""
+    if dataset == "beauty":
+        return (("tags", Features.read(Path(os.environ["COFILL_DATA"]) / dataset / "item-tags.csv")),)
     own = side_information(dataset, quiet=True).items
     found: list[tuple[str, Features]] = []
     if own is not None:
@@ -49,6 +55,8 @@ def item_features(dataset: str) -> tuple[tuple[str, Features], ...]:
         texts = Path(os.environ.get("COFILL_DATA", ".")) / dataset / "movie-texts.csv"
         if texts.exists():
             found.append(("with people, country, plot", Features.join([own, Features.read(texts)])))
+            wider = Features.join([own, Features.read(texts, reduce_to=200)])
+            found.append(("the same, reduced to 200 columns", wider))
     return tuple(found)
 
 
@@ -66,10 +74,7 @@ def cold_items(dataset: str, seed: int) -> list[Row]:
     chance = rng.random(len(test.items))
     rows.append(("random", {"NDCG@10": _among(popular, test, flags, lambda users: np.tile(chance, (len(users), 1)))}))
     if item_features(dataset):
-        own = item_features(dataset)[0][1].aligned(train.items)
-        own = own[:, own.min(0) >= 0]  # categories: a year has no popularity of its own
-        by_feature = own.T @ np.bincount(train.item_index, minlength=len(train.items)) / np.maximum(own.sum(0), 1)
-        of_kind = own @ by_feature / np.maximum(own.sum(1), 1)
+        of_kind = _popularity_of_kinds(item_features(dataset)[0][1], train)
         rows.append(
             (
                 "popularity of their features",
@@ -77,6 +82,26 @@ def cold_items(dataset: str, seed: int) -> list[Row]:
             )
         )
     return rows
+
+
+def _popularity_of_kinds(features: Features, train: Ratings) -> npt.NDArray[np.float64]:
+    """(items,): the mean, over the genres or tags of an item, of how many ratings a rated item with these has."""
+    from scipy.sparse import csr_array
+
+    cells = [
+        (item, kind)
+        for name, column in features.readable_of(train.items).items()
+        if column.kind in ("several", "flag")
+        for item, own in enumerate(column.cells.to_list())
+        for kind in (own if isinstance(own, list) else [name] if own else ())
+    ]
+    items, kinds = zip(*cells, strict=True)
+    known, place = np.unique(kinds, return_inverse=True)
+    has = csr_array((np.ones(len(cells)), (items, place)), shape=(len(train.items), len(known)))
+    counts = np.bincount(train.item_index, minlength=len(train.items))
+    of_kind = (has.T @ counts) / np.maximum(has.T @ (counts > 0), 1)
+    found: npt.NDArray[np.float64] = (has @ of_kind) / np.maximum(has.sum(1), 1)
+    return found
 
 
 def _among(model: Recommender, test: Ratings, flags: np.ndarray, scores: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -103,6 +128,20 @@ def _among(model: Recommender, test: Ratings, flags: np.ndarray, scores: Callabl
             best = np.argsort(-ranked, kind="stable")[:10]
             found.append(float(gain[best] @ discount / (np.sort(gain)[::-1][:10] @ discount)))
     return float(np.mean(found))
+
+
+def cold_users(dataset: str, seed: int) -> list[Row]:
+    train, test = split(ratings_of(dataset), "cold-users", 0.9, seed)
+    users = side_information(dataset, quiet=True).users
+    model = ListModel(list_goal="any").fit(train, user_features=users)  # a random split has no present
+    everything, counts = np.ones(len(test.items), np.bool_), model.item_counts()
+    return [
+        ("their features", {"NDCG@10": _among(model, test, everything, model.user_scores)}),
+        (
+            "popularity",
+            {"NDCG@10": _among(model, test, everything, lambda users: np.tile(counts, (len(users), 1)))},
+        ),
+    ]
 
 
 def newcomers(dataset: str, seed: int) -> list[Row]:
@@ -202,6 +241,7 @@ def slots(dataset: str, seed: int) -> list[Row]:
 
 EXPERIMENTS: dict[str, Callable[[str, int], list[Row]]] = {
     "cold-items": cold_items,
+    "cold-users": cold_users,
     "newcomers": newcomers,
     "interactions": interactions,
     "diversity": diversity,

@@ -25,7 +25,7 @@ LONGEST_QUOTE = 60
 
 def quoted(found: object) -> str:
     """What was found, in quotes on one line, shortened if it is long."""
-    text = repr(found)
+    text = repr(found).replace("\n", " ")  # an array or a tensor has several lines
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 4]}...{text[0]}"
 
 

@@ -93,6 +93,7 @@ def test_what_is_no_pairs(source: object) -> None:
             (np.array([1]), np.array([2]), np.array([3.0])),
             r"^the tuples, row 1: found array\(\[1\]\); pass \(user, item\) ",
         ),
+        ([np.zeros((2, 2))], r"^the tuples, row 1: found array\(\[\[0\., 0\.\],  .*; pass \(user, item\) tuples$"),
         ({1: 2}, r"^the columns: no column is recognised as the user; found '1'; name it"),
         ([("a", 1), (1.5, 2)], r"row 2, the user: found 1\.5 \(float\) beside 'a'"),
     ],

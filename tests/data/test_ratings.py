@@ -303,9 +303,10 @@ def test_times_of_frames_become_unix_seconds() -> None:
         assert times is not None
         assert times.tolist() == expected
         assert times.dtype == np.int64
-    days = Ratings.read(pl.DataFrame(base | {"time": [date(1970, 1, 2), date(1970, 1, 1)]})).times
-    assert days is not None
-    assert days.tolist() == [86400, 0]
+    for column in ({"time": [date(1970, 1, 2), date(1970, 1, 1)]}, {"order_date": ["19700102", "19700101"]}):
+        days = Ratings.read(pl.DataFrame(base | column)).times
+        assert days is not None
+        assert days.tolist() == [86400, 0]
 
 
 FOUR = [(1, 10, 5), (1, 20, 4), (2, 10, 3), (2, 20, 1)]
@@ -413,12 +414,13 @@ def tensors() -> Any:
         rows_of_sqlite,
         Relation,
         tensors,
+        lambda: [(*row, None) for row in FOUR],
         lambda: tensors().tensors[0].new_tensor(FOUR),
     ],
     ids=[
         *("dict", "by columns", "by rows", "sqlite3", "sqlalchemy", "index", "index of users", "pivot", "sparse"),
         *("sparse dictionary", "records", "dicts", "named tuples", "rows of sqlalchemy", "mappings of sqlalchemy"),
-        *("rows of sqlite3", "duckdb", "tensors", "tensor"),
+        *("rows of sqlite3", "duckdb", "tensors", "surprise", "tensor"),
     ],
 )
 def test_what_other_libraries_give_is_read(source: Callable[[], Any]) -> None:

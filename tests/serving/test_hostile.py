@@ -168,7 +168,7 @@ CATALOGUE_AND_EVENTS = [
     Sent("POST", "/v1/events", event(kind="shown", weight=1), 422, "counts for nothing"),
     Sent("POST", "/v1/events", '{"events": [{"user": 1, "item": 1, "kind": "view", "weight": NaN}]}', 400, "NaN"),
     Sent("POST", "/v1/events", '{"events": [{"user": 1, "item": 1, "kind": "view", "weight": 1e999}]}', 422, "finite"),
-    Sent("POST", "/v1/events", event(weight=-1), 422, "greater than 0"),
+    Sent("POST", "/v1/events", event(weight=-1_000_001), 422, "greater than or equal to -1000000"),
     Sent("POST", "/v1/events", event(time=1e300), 422, "a time is seconds since 1970"),
     Sent("POST", "/v1/events", event(time="2026-01-01T00:00:00+99:99"), 422, "a time is seconds since 1970"),
     Sent("POST", "/v1/events", event(model_version=SQL), 422, "model_version"),

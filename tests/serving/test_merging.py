@@ -14,7 +14,7 @@ from cofill.models.recommender import Recommender
 from cofill.serving.live.events import Event, EventLog
 from cofill.serving.live.model import LiveModel
 from cofill.serving.live.served import ServedModel
-from cofill.serving.live.store import AlreadyMergedError, Store
+from cofill.serving.live.store import AlreadyMergedError, Store, url_of
 from tests.serving.conftest import asked, live_model
 from tests.serving.running_server import ServedTwice, problem
 from tests.serving.test_events import asked_of_both, send
@@ -111,6 +111,22 @@ def test_both_histories_count_once(live: LiveModel, model: Path, store: Store, l
     served = same_everywhere(live, model, store)
     assert served.merged == {}
     assert not any(served.in_model(user) for user in (1, 2, "visitor", "customer"))
+
+
+def test_the_same_in_postgresql(clicks: Path, empty_postgresql: str, tmp_path: Path) -> None:
+    model = shutil.copytree(clicks, tmp_path / "in-postgresql")
+    store = Store(url_of(empty_postgresql, model))
+    store.open()
+    test_both_histories_count_once(live_model(model, store), model, store, EventLog(store))
+    log = EventLog(store)
+    log.put([Event("7", "3", "buy", 5.0, id="b"), Event("7", "4", "dismiss", -1.0), Event("8", "5", "view", 1.0)])
+    assert log.withdraw("b")
+    assert log.popular(1) == {"5": 1}
+    assert same_everywhere(live_model(model, store), model, store).disliked[7] == {4}
+    assert [one.item for one in log.latest(2)] != []
+    assert store.change_before(0.0) == 0
+    assert ("8", "5") in store.chosen_after(0, 3.0)
+    store.close()
 
 
 def test_ratings_that_both_gave_and_took_back(live: LiveModel, store: Store, trained: Path, tmp_path: Path) -> None:

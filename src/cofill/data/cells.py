@@ -13,6 +13,7 @@ from cofill.errors import DataError, Place, quoted
 SECONDS_A_DAY = 86_400
 FINER_UNITS = (1e11, 1e14, 1e17)  # Unix times from these on are milli-, micro- and nanoseconds: 1e11 s is the year 5138
 EXACT_INTEGERS = 2.0**53
+_CALENDAR = (19000101, 21001231)  # as seconds these would be days of 1970
 BLANKS = " \t"
 DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
@@ -209,7 +210,7 @@ def times(
     _refuse_missing(cells, "time", origin, "a time")
     dtype, dates = cells.dtype, False
     if dtype.is_integer():
-        return _unix_seconds(cells.cast(pl.Int64).to_numpy())
+        return _unix_seconds(cells.cast(pl.Int64), origin)
     if dtype == pl.Date:
         return cells.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
     if dtype == pl.Datetime:
@@ -220,7 +221,7 @@ def times(
         if form in (None, "number"):
             whole_numbers = cells.cast(pl.Int64, strict=False)
             if not whole_numbers.null_count():
-                return _unix_seconds(whole_numbers.to_numpy())
+                return _unix_seconds(whole_numbers, origin)
         form = time_form(cells) if form is None else form
         dates = form != "number"
         numbers = _seconds_of_dates(cells) if dates else cells.str.strip_chars().cast(pl.Float64, strict=False)
@@ -236,13 +237,16 @@ def times(
     if not np.isfinite(seconds).all():
         bad = pl.Series(~np.isfinite(seconds))
         _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it")
-    return _whole(seconds) if dates else _unix_seconds(seconds)
+    return _whole(seconds) if dates else _unix_seconds(numbers, origin)
 
 
-def _unix_seconds(
-    times: npt.NDArray[np.int64] | npt.NDArray[np.float64],
-) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """Unix times in seconds, whatever unit each of them is in."""
+def _unix_seconds(cells: pl.Series, origin: Origin) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """Unix times in seconds, whatever unit each is in; a column of dates may have days written as 20100105."""
+    times = cells.to_numpy()
+    if _CALENDAR[0] <= times.min() and times.max() <= _CALENDAR[1] and "date" in origin.labels.get("time", "").lower():
+        days = cells.cast(pl.Int64).cast(pl.String).str.to_date("%Y%m%d", strict=False)
+        if not days.null_count():
+            return days.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
     if -FINER_UNITS[0] < times.min() and times.max() < FINER_UNITS[0]:
         return times if times.dtype == np.int64 else _whole(times)
     return _whole(times / 1000.0 ** np.digitize(np.abs(times), FINER_UNITS))

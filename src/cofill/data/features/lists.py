@@ -153,7 +153,7 @@ class WholeSource(ABC):
         """Learn from a table."""
 
 
-def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[float], bool] = np.isfinite) -> Doubles:
+def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[Any], Any] = np.isfinite) -> Doubles:
     """(n,): the numbers of a column; an error about the first cell that holds none, or an unusual one."""
 
     def parse(cell: Any) -> float:
@@ -163,7 +163,12 @@ def numbers_in(raw: Table, at: int, belongs: str, is_usual: Callable[[float], bo
         return number
 
     name = raw.names[at]
-    column = coded(raw.found[name])
+    cells = raw.found[name]
+    if isinstance(cells, pl.Series) and (cells.dtype == pl.String or cells.dtype.is_numeric()):
+        numbers = cells.cast(pl.Float64, strict=False)
+        if not numbers.null_count() and numbers.is_finite().all() and np.all(is_usual(numbers.to_numpy())):
+            return numbers.to_numpy()
+    column = coded(cells)
     parsed = Cells({name: column}, np.arange(raw.height), raw.error).parsed(name, parse)
     if column.missing:
         empty = f"the cell is empty where {belongs} belongs"
@@ -210,8 +215,8 @@ class Listed(TermKind, WholeSource):
         return suggested_part(self.suggestions, "|")
 
     @classmethod
-    def is_usual(cls, weight: float) -> bool:
-        """Whether a number can be a count or weight."""
+    def is_usual(cls, weight: Any) -> Any:
+        """Whether a number can be a count or weight, or which of an array of them."""
         return weight >= 0.0
 
     @classmethod
@@ -456,9 +461,9 @@ class Links(Listed):
         return counts
 
     @classmethod
-    def is_usual(cls, weight: float) -> bool:
-        """Whether sums and products with a weight stay within the range of floats."""
-        return weight == 0.0 or LEAST_WEIGHT <= abs(weight) <= MOST_WEIGHT
+    def is_usual(cls, weight: Any) -> Any:
+        """Whether sums and products with a weight, or which of an array of them, stay within the range of floats."""
+        return (weight == 0.0) | ((abs(weight) >= LEAST_WEIGHT) & (abs(weight) <= MOST_WEIGHT))
 
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:

@@ -210,6 +210,8 @@ def _learn_decoder(
 ) -> None:
     """Learn the decoder by what it says of validation ratings, into the state of the training."""
     decoder, settings = DecoderFit(network, part), part.scaling.settings
+    if settings.refit:  # the codes are read and the space is known, and another network is trained
+        network.output.weight = np.empty((0, network.width), np.float32)
     learned = decoder.learn(validation)
     most = None if judging else _ENOUGH_TO_JUDGE
     predicted, spread, rmse, halves = judged_by_halves(decoder, learned, validation, most)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 
 from cofill.errors import CofillError, DataError, ModelFileError
 from cofill.serving.live.kept import KeptModels
@@ -31,6 +32,8 @@ log = logging.getLogger("cofill.serving")
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LONGEST_WAIT = 60.0  # seconds, until a model that could not be read is tried again
+_SECONDS_FOR_A_LOOK = 5.0  # into the database; one that is stopped says nothing, and no time-out of its own ends that
+_SECONDS_FOR_CHANGES = 20.0
 _IDLE = 2.0  # times as long as it worked, the follower rests
 
 _Answer = TypeVar("_Answer")
@@ -72,6 +75,7 @@ class LiveModel:
         self.draining = False
         """Whether the server is about to stop, and wants no new requests."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="database-look")
         self._reloading = threading.Lock()
         self._stopping = threading.Event()
         self._follower = threading.Thread(target=self._follow, name="follower", daemon=True)
@@ -107,7 +111,8 @@ class LiveModel:
         self.store.written.set()
         if self._follower.is_alive():
             self._follower.join(5)
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._thread, self._looking):
+            executor.shutdown(wait=False, cancel_futures=True)
 
     # Asking
 
@@ -147,7 +152,7 @@ class LiveModel:
             try:
                 self._catch_up(variant)
             except SQLAlchemyError:
-                self._away = True
+                self._note_away()
                 if not self.stale:
                     raise
 
@@ -162,6 +167,16 @@ class LiveModel:
     def stale(self) -> bool:
         """Whether questions are answered without the database, which does not answer, and did a while ago."""
         return self._away and time.monotonic() - self._seen < self._stale_seconds
+
+    def _note_away(self) -> None:
+        self._away = self.store.away = True
+
+    def _looked_up(self, look: Callable[[], _Answer], seconds: float = _SECONDS_FOR_A_LOOK) -> _Answer:
+        """What is found in the database; an error if it does not answer in time."""
+        try:
+            return self._looking.submit(look).result(seconds)
+        except TimeoutError:
+            raise DatabaseTimeoutError(f"no answer of the database within {seconds:g} seconds") from None
 
     def _in_turn(self, work: Callable[[], _Answer]) -> _Answer:
         """Work that waits for its turn like questions; not for their own thread."""
@@ -184,9 +199,9 @@ class LiveModel:
     def lag(self) -> int:
         """The number of changes in the database that this process has not applied yet."""
         try:
-            change = self.store.counter().change
+            change = self._looked_up(self.store.counter).change
         except SQLAlchemyError:
-            self._away = True
+            self._note_away()
             raise
         return max(0, *(change - variant.served.applied for variant in self.variants))
 
@@ -245,11 +260,11 @@ class LiveModel:
 
     def _catch_up(self, variant: Variant) -> bool:
         """Apply what is new; whether anything was."""
-        counter, served = self.store.counter(), variant.served
+        counter, served = self._looked_up(self.store.counter), variant.served
         new = (counter.change, counter.database) != (served.applied, served.database)
         if new:
             self._apply(variant, counter)
-        self._seen, self._away = time.monotonic(), False
+        self._seen, self._away, self.store.away = time.monotonic(), False, False
         return new
 
     def _apply(self, variant: Variant, counter: Counter) -> None:
@@ -260,7 +275,8 @@ class LiveModel:
             kept = variant.kept.path(served.card.version)  # the folder may have a model that is not served yet
             variant.served = self._fresh(variant, kept if kept.is_dir() else None)
             return
-        served.apply(self.store.changes_since(served.applied, served.learned))
+        changes = partial(self.store.changes_since, served.applied, served.learned)
+        served.apply(self._looked_up(changes, _SECONDS_FOR_CHANGES))
         served.applied = counter.change
 
     def _renew(self, counter: Counter, known: int) -> None:

@@ -45,6 +45,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from cofill.errors import CofillError, DataError, SettingsError
@@ -184,6 +185,8 @@ class Store:
         self.disk_full = False
         """Whether the last transaction failed for want of space."""
         event.listen(self._engine, "handle_error", self._note_full_disk)
+        self.away = False
+        """Whether the database did not answer when it was last asked; until it does, writes fail at once."""
         self.written = threading.Event()
         """Set after each change of this process, so that its model follows before anybody asks."""
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -316,15 +319,15 @@ class Store:
         ]
         return min([self.counter().change + 1, *(int(change) for change in first if change is not None)]) - 1
 
-    def done_after(self, change: int) -> list[tuple[str, str]]:
-        """Users and the items that they did something with after a change."""
+    def chosen_after(self, change: int, liked: float) -> list[tuple[str, str]]:
+        """Users and the items that they did something with after a change, or rated at least so high."""
         of, rated = _events.c, _ratings.c
         pairs = union(
             select(of.user, of.item)
             .where(of.change > change)
             .group_by(of.user, of.item)
             .having(func.sum(of.weight) > 0),
-            select(rated.user, rated.item).where(rated.change > change, rated.rating.is_not(None)),
+            select(rated.user, rated.item).where(rated.change > change, rated.rating >= liked),
         )
         return [(user, item) for user, item in self.read(pairs)]
 
@@ -548,6 +551,8 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
+        if self.away:
+            raise DatabaseTimeoutError(f"{self.name}: did not answer a moment ago")
         with self._engine.begin() as connection:
             yield connection
         if self.disk_full:
