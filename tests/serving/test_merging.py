@@ -125,7 +125,7 @@ def test_the_same_in_postgresql(clicks: Path, empty_postgresql: str, tmp_path: P
     assert same_everywhere(live_model(model, store), model, store).disliked[7] == {4}
     assert [one.item for one in log.latest(2)] != []
     assert store.change_before(0.0) == 0
-    assert ("8", "5") in store.done_after(0)
+    assert ("8", "5") in store.chosen_after(0, 3.0)
     store.close()
 
 

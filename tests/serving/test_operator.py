@@ -1,5 +1,6 @@
 """The operator's page in a real browser, against a real server of two models that asks for keys."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -34,7 +35,15 @@ def test_an_operator_sees_and_steers_the_server(visit: Visit, shop: Shop) -> Non
     sent = server.client.post("/v1/events", json={"events": [*shown, {"user": 7, "item": 3, "kind": "click"}]})
     assert sent.status_code == 200, sent.text
 
-    page = visit("/#/operate", of=server, ready=".key-dialog", forgive="40[13]")
+    trained = {
+        "time": "2026-11-19T03:00:00+00:00",
+        "served_ndcg": 0.1,
+        "new_ndcg": 0.11,
+        "promoted": True,
+        "version": "f" * 16,
+    }
+    failed = {"time": "2026-11-18T03:00:00+00:00", "promoted": False, "failed": "the disk is full"}
+    page = visit("/#/operate", of=server, ready=".key-dialog", forgive="4(00|01|03|22)")
     for key in (read, admin):
         page.get_by_label("API key", exact=True).last.fill(key)
         page.get_by_role("button", name="Continue").click()
@@ -42,6 +51,12 @@ def test_an_operator_sees_and_steers_the_server(visit: Visit, shop: Shop) -> Non
             page.get_by_role("button", name="Use another key").first.click()
 
     models = page.get_by_role("region", name="Models")
+    trainings = page.get_by_role("region", name="Trainings")
+    expect(trainings).to_contain_text("Nothing was trained yet.")
+    answer = json.dumps({"trainings": [trained, failed]})
+    page.route("**/v1/model/trainings", lambda route: route.fulfill(body=answer, content_type="application/json"))
+    trainings.get_by_role("button", name="Train now").click()
+    expect(page.locator(".toast")).to_contain_text("this server does not train")
     for name, version in versions.items():
         expect(models.locator("article", has_text=version[:10]).locator("h3")).to_contain_text(name)
     clicks = page.get_by_role("region", name="Click-through").get_by_role("row").filter(has_text=versions["new"][:10])
@@ -73,6 +88,10 @@ def test_an_operator_sees_and_steers_the_server(visit: Visit, shop: Shop) -> Non
     hiding.get_by_role("button", name=f"Show again: {best['title']}").click()
     expect(hiding.get_by_role("button", name=f"Hide: {best['title']}")).to_be_visible()
     assert best["id"] == server.recommended(1, model="old")[0]["id"]
+
+    rows = trainings.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("0.1000 → 0.1100ffffffffff is served")
+    expect(rows.nth(2)).to_contain_text("the disk is full")
 
     folder = Path(server.application.live.variants[0].folder)
     shutil.rmtree(folder)

@@ -10,9 +10,9 @@ import pytest
 
 from cofill.errors import SettingsError
 from cofill.models.recommender import Recommender
-from cofill.serving.live.events import Event, EventLog
+from cofill.serving.live.events import SECONDS_A_DAY, Event, EventLog
 from cofill.serving.live.store import Store
-from cofill.serving.ops.retraining import SECONDS_A_DAY, compare, next_time, read_until, retrain
+from cofill.serving.ops.retraining import compare, next_time, read_until, retrain
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import Start
 from tests.waiting import wait_until
@@ -49,8 +49,9 @@ def newest_day(store: Store, users: int) -> int:
 
 def test_only_a_model_that_is_not_worse_is_promoted(model: Path, store: Store, tmp_path: Path) -> None:
     until = newest_day(store, 30)
-    done = store.done_after(until)
+    done = store.chosen_after(until, 2.5)
     assert len(done) == 31
+    assert len(store.chosen_after(until, 4.5)) == 30
     served = read_until(model, store, until)
     assert len(served.model.known_items(served.model.users.index("late-0"))) == 1
     clairvoyant = Recommender.load(model)

@@ -319,15 +319,15 @@ class Store:
         ]
         return min([self.counter().change + 1, *(int(change) for change in first if change is not None)]) - 1
 
-    def done_after(self, change: int) -> list[tuple[str, str]]:
-        """Users and the items that they did something with after a change."""
+    def chosen_after(self, change: int, liked: float) -> list[tuple[str, str]]:
+        """Users and the items that they did something with after a change, or rated at least so high."""
         of, rated = _events.c, _ratings.c
         pairs = union(
             select(of.user, of.item)
             .where(of.change > change)
             .group_by(of.user, of.item)
             .having(func.sum(of.weight) > 0),
-            select(rated.user, rated.item).where(rated.change > change, rated.rating.is_not(None)),
+            select(rated.user, rated.item).where(rated.change > change, rated.rating >= liked),
         )
         return [(user, item) for user, item in self.read(pairs)]
 

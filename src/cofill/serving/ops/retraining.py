@@ -32,6 +32,7 @@ from cofill.errors import CofillError, DataError
 from cofill.files import json_of, replacing
 from cofill.models.lists.rules import Rules
 from cofill.models.persistence import copy_model
+from cofill.serving.live.events import SECONDS_A_DAY
 from cofill.serving.live.export import write_export
 from cofill.serving.live.served import ServedModel, read_card
 from cofill.serving.live.store import Store
@@ -40,7 +41,6 @@ from cofill.workers import THREADS_OF_LIBRARIES, behave_as_worker
 
 log = logging.getLogger("cofill.serving")
 
-SECONDS_A_DAY = 86_400.0
 _FEWEST_USERS = 20  # that two models are compared by
 _MOST_USERS = 2_000
 _LENGTH = 10
@@ -87,7 +87,8 @@ def retrain(settings: ServingSettings, now: float | None = None) -> dict[str, An
         if done.returncode:
             raise DataError(f"the training failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
         served, new = (read_until(folder, store, until) for folder in (model, following))
-        found = compare(served, new, store.done_after(until))
+        low, high = served.model.scale
+        found = compare(served, new, store.chosen_after(until, (low + high) / 2))
         if found.not_worse:
             copy_model(following, model)
     finally:
@@ -111,10 +112,10 @@ def read_until(folder: Path, store: Store, until: int) -> ServedModel:
     return served
 
 
-def compare(served: ServedModel, new: ServedModel, done: Sequence[tuple[str, str]]) -> Comparison:
-    """Both by what users did that neither knows, in items that both know."""
+def compare(served: ServedModel, new: ServedModel, chosen: Sequence[tuple[str, str]]) -> Comparison:
+    """Both by what users chose that neither knows, in items that both know."""
     wanted: dict[str, set[str]] = defaultdict(set)
-    for user, item in done:
+    for user, item in chosen:
         if served.has_item(item) and new.has_item(item):
             wanted[user].add(item)
     users = sorted(wanted)[:_MOST_USERS]

@@ -94,7 +94,7 @@ export const aborted = (error) => error instanceof DOMException && error.name ==
 
 export const api = {
   settings: () => call("GET", "page/settings.json"),
-  model: () => call("GET", "v1/model"),
+  model: (model) => call("GET", "v1/model", { query: { model } }),
   starters: (n) => call("GET", "v1/starters", { query: { n } }),
   recommendations: (body, signal) => call("POST", "v1/recommendations", { body, signal }),
   why: (user, item, by) => call("GET", "v1/why", { query: { user, item, by } }),
@@ -113,5 +113,7 @@ export const api = {
   clickThrough: () => call("GET", "v1/click-through"),
   reload: (model) => call("POST", "v1/model/reload", { query: { model } }),
   rollBack: (model) => call("POST", "v1/model/rollback", { query: { model } }),
+  trainings: () => call("GET", "v1/model/trainings"),
+  retrain: () => call("POST", "v1/model/retrain"),
   available: (id, available) => call("PUT", "v1/item", { body: { id, available } }),
 };

@@ -27,7 +27,9 @@ function drawing(item, titled) {
   return h("span", {
     class: `drawn ${MOTIFS[number % 2]} ${(number >>> 1) % 3 ? "night" : "day"}`,
     style: {
-      "--hue": (number >>> 3) % 360, "--turn": 60 * (1 + ((number >>> 12) % 5)), "--slope": `${((number >>> 16) % 120) - 60}deg`,
+      "--hue": (number >>> 3) % 360,
+      "--turn": 60 * (1 + ((number >>> 12) % 5)), // to another hue
+      "--slope": `${((number >>> 16) % 120) - 60}deg`,
       "--size": Math.min(LARGEST, 140 / longest, Math.sqrt(LETTERS / title.length)),
     },
   }, titled && [h("span", { class: "cover-title" }, title), year && h("span", { class: "cover-year" }, year)]);

@@ -6,7 +6,9 @@ import { columnInWords, flagColumns } from "./words.js";
 
 export function filterBar() {
   const wrong = h("p", { class: "wrong", role: "alert", hidden: true }, "The first is above the second.");
-  const form = h("form", { class: "filter", id: freshId("filter"), hidden: true, onchange: read, onsubmit: (event) => event.preventDefault() });
+  const form = h("form", {
+    class: "filter", id: freshId("filter"), hidden: true, onchange: read, onsubmit: (event) => event.preventDefault(),
+  });
   const active = h("div", { class: "active-filters" });
   const open = button({
     class: "quiet", "aria-expanded": "false", "aria-controls": form.id,
@@ -18,7 +20,7 @@ export function filterBar() {
 
   function build() {
     const flags = flagColumns().map(({ name }) => box(name, true, name));
-    const fields = state.model.item_columns.map((column) => (chosen(column) ? kinds(column) : ranged(column) ? range(column) : null));
+    const fields = state.model.item_columns.map((one) => (chosen(one) ? kinds(one) : ranged(one) && range(one)));
     open.hidden = flags.length === 0 && !fields.some(Boolean);
     fill(form, fields, flags.length > 0 && group("Is", h("div", { class: "chips" }, flags)), wrong);
   }
@@ -30,10 +32,14 @@ export function filterBar() {
     for (const field of form.elements) {
       const { name, value, dataset: { bound, years } } = field;
       if (field.checked) (where[name] ??= []).push(field.told);
+      if (bound) field.setAttribute("aria-invalid", "false");
       if (!bound || value === "" || !Number.isFinite(field.valueAsNumber)) continue;
       const limits = (where[name] ??= {});
       limits[bound] = years ? String(field.valueAsNumber).padStart(4, "0") : field.valueAsNumber; // a year is all of its days
-      crossed ||= bound === "max" && limits.min > limits.max;
+      if (bound === "max" && limits.min > limits.max) {
+        crossed = true;
+        field.setAttribute("aria-invalid", "true");
+      }
     }
     wrong.hidden = !crossed;
     if (crossed) return;
@@ -53,7 +59,9 @@ export function filterBar() {
       },
     }, text, h("span", { "aria-hidden": "true" }, " ×"));
     const own = [...form.elements].filter((field) => field.name === name);
-    if (!Array.isArray(condition)) return [pill(`${columnInWords(name)} ${condition.min ?? "…"} – ${condition.max ?? "…"}`, own)];
+    if (!Array.isArray(condition)) {
+      return [pill(`${columnInWords(name)} ${condition.min ?? "…"} – ${condition.max ?? "…"}`, own)];
+    }
     return own.filter((field) => field.checked).map((field) => pill(field.told === true ? name : field.told, [field]));
   }
 

@@ -9,7 +9,8 @@ import { state } from "./state.js";
 import { loading, nothing, reason, skeletons } from "./status.js";
 import { showWhy } from "./why.js";
 import {
-  columnInWords, count, counted, flagColumns, flagsOf, oneDigit, ratingInWords, titleOf, titleParts, twoDigits, valueInWords, worded,
+  columnInWords, count, counted, flagsOf, oneDigit, ratingInWords, titleOf, titleParts, twoDigits, valueInWords,
+  worded,
 } from "./words.js";
 
 /** Shows the item that the address names, whenever it is called. */
@@ -51,7 +52,7 @@ const gone = (close) => h("div", { class: "gone" },
   button({ class: "primary", onclick: close }, "See what is here"));
 
 function facts(item) {
-  const elsewhere = [...flagColumns(), ...state.model.item_columns.filter((one) => one.kind === "image")].map((one) => one.name);
+  const elsewhere = state.model.item_columns.filter((one) => ["flag", "image"].includes(one.kind)).map((one) => one.name);
   const rows = Object.entries(item.attributes ?? {})
     .filter(([name, value]) => !elsewhere.includes(name) && value !== false && valueInWords(value) !== "–");
   if (flagsOf(item).length) rows.push(["Is", flagsOf(item)]);

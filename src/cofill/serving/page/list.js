@@ -124,7 +124,10 @@ export function recommendationList() {
   function show(items) {
     const before = [...rows.keys()];
     rows = new Map(items.map((item) => [keyOf(item.id), rows.get(keyOf(item.id)) ?? new Row(item)]));
-    [...rows.values()].forEach((row, place) => row.update(items[place], place, fresh ? place : before.indexOf(keyOf(row.item.id))));
+    items.forEach((item, place) => {
+      const key = keyOf(item.id);
+      rows.get(key).update(item, place, fresh ? place : before.indexOf(key));
+    });
     rearrange(list, [...rows.values()].map((row) => row.element));
     fill(under, items.length === 0 ? emptyWords() : items.length >= wanted && wanted < MOST && more);
     if (!fresh && items.length > 0) {

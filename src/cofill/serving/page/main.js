@@ -60,7 +60,8 @@ function homeView() {
 /** The operator's page, whose code visitors do not load. */
 function operateView() {
   const place = h("div", {});
-  place.addEventListener("shown", () => loading(place, () => import("./operate.js"), ({ operatorView }) => operatorView(), skeletons(3, "row")));
+  const load = () => import("./operate.js");
+  place.addEventListener("shown", () => loading(place, load, ({ operatorView }) => operatorView(), skeletons(3, "row")));
   return place;
 }
 
@@ -85,7 +86,9 @@ const askForKey = (refused) => new Promise((resolve) => {
     dialog.remove();
     resolve(given);
   });
-  const input = h("input", { type: "password", "aria-label": "API key", autocomplete: "off", required: true, autofocus: true });
+  const input = h("input", {
+    type: "password", "aria-label": "API key", autocomplete: "off", required: true, autofocus: true,
+  });
   const take = (event) => {
     event.preventDefault();
     given = input.value.trim();
@@ -94,7 +97,8 @@ const askForKey = (refused) => new Promise((resolve) => {
   fill(body, h("form", { onsubmit: take },
     h("h2", {}, "This server asks for a key"),
     refused ? h("p", { class: "wrong", role: "alert" }, "That key was not accepted. Check it, and try again.")
-      : h("p", { class: "muted" }, "The operator makes one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."),
+      : h("p", { class: "muted" },
+        "The operator makes one with ", h("code", {}, "cofill keys"), ". It stays in this tab only."),
     h("div", { class: "line" }, input, h("button", { type: "submit", class: "primary" }, "Continue"))));
   dialog.showModal();
 });

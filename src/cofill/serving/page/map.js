@@ -19,8 +19,8 @@ const HELP = "Drag to move, scroll to come nearer, click to open. By keyboard: a
 
 export function mapView() {
   const place = h("div", {});
-  const load = () => loading(place, api.map, ({ items }) => (items.length ? wander(items) : nothing("There is nothing to draw.")),
-    skeletons(1, "map"));
+  const show = ({ items }) => (items.length ? wander(items) : nothing("There is nothing to draw."));
+  const load = () => loading(place, api.map, show, skeletons(1, "map"));
   state.on("model", load);
   load();
   return h("div", { class: "map-view" }, h("h1", {}, "A map of everything"),
@@ -36,8 +36,9 @@ function wander(items) {
   const pen = document.createElement("canvas").getContext("2d"); // only to measure
   pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
   for (const dot of dots) {
-    dot.circle = svg("circle", { style: { "--key": colour(dot.item.group) }, onclick: () => slipped <= STILL && openItem(dot.item.id) },
-      svg("title", {}, titleOf(dot.item)));
+    dot.circle = svg("circle", {
+      style: { "--key": colour(dot.item.group) }, onclick: () => slipped <= STILL && openItem(dot.item.id),
+    }, svg("title", {}, titleOf(dot.item)));
     dot.size = 2 + 6 * Math.sqrt(dot.item.ratings / most);
     const { title } = titleAndYear(dot.item);
     dot.title = title.length > LONGEST ? `${title.slice(0, LONGEST - 1).trimEnd()}…` : title;
@@ -100,9 +101,12 @@ function wander(items) {
     for (const dot of dots) {
       const [x, y] = onScreen(dot);
       dot.at = [x, y];
-      dot.marked = [state.ratings.has(keyOf(dot.item.id)) && "rated", recommended.has(keyOf(dot.item.id)) && "recommended"].filter(Boolean);
-      dot.circle.setAttribute("class", [...dot.marked, dot === current && "current"].filter(Boolean).join(" "));
-      for (const [name, value] of [["cx", x], ["cy", y], ["r", dot.size * near]]) dot.circle.setAttribute(name, value.toFixed(1));
+      dot.recommended = recommended.has(keyOf(dot.item.id));
+      dot.rated = state.ratings.has(keyOf(dot.item.id));
+      dot.circle.classList.toggle("rated", dot.rated);
+      dot.circle.classList.toggle("recommended", dot.recommended);
+      dot.circle.classList.toggle("current", dot === current);
+      for (const [name, value] of Object.entries({ cx: x, cy: y, r: dot.size * near })) dot.circle.setAttribute(name, value);
     }
     fill(titles, written(near));
   }
@@ -111,15 +115,17 @@ function wander(items) {
   function written(near) {
     const taken = [];
     const some = Math.round((size()[0] < 500 ? 14 : 40) * near ** 5);
-    const order = [current, ...dots.filter((dot) => dot.marked.length), ...dots.slice(0, 20 * some)].filter(Boolean);
+    const marked = (dot) => dot === current || dot.rated || dot.recommended;
+    const order = [current, ...dots.filter(marked), ...dots.slice(0, 20 * some)].filter(Boolean);
     return [...new Set(order)].map((dot) => {
       const [x, y] = dot.at;
       if (taken.length >= some || x < 0 || y < 0 || y > size()[1]) return null;
       const left = x + dot.size * near + 5;
       const right = left + dot.width + 8; // with the halo around it
-      if (right > size()[0] || taken.some((one) => left < one.right && one.left < right && Math.abs(one.y - y) < LINE)) return null;
+      const covers = (one) => left < one.right && one.left < right && Math.abs(one.y - y) < LINE;
+      if (right > size()[0] || taken.some(covers)) return null;
       taken.push({ left, right, y });
-      return svg("text", { x: left, y: y + 4, class: dot === current || dot.marked.length ? "marked" : null }, dot.title);
+      return svg("text", { x: left, y: y + 4, class: marked(dot) && "marked" }, dot.title);
     });
   }
 
@@ -130,7 +136,7 @@ function wander(items) {
     draw();
     const rating = state.ratingOf(dot.item.id);
     announce([titleOf(dot.item), dot.item.group, rating !== null && `you gave it ${ratingInWords(rating)}`,
-      dot.marked.includes("recommended") && "recommended"].filter(Boolean).join(", "));
+      dot.recommended && "recommended"].filter(Boolean).join(", "));
   }
 
   /** The neighbour to the left, right, above or below. */
@@ -163,7 +169,8 @@ function wander(items) {
   return [
     h("div", { class: "map-place" }, picture, h("div", { class: "zoom" }, control("Nearer", "+", () => zoom(NEARER)),
       control("Farther", "−", () => zoom(1 / NEARER)), control("Show everything", "⤢", whole))),
-    h("p", { class: "legend" }, h("span", { class: "key rated-key" }, "rated"), h("span", { class: "key recommended-key" }, "recommended"),
+    h("p", { class: "legend" },
+      h("span", { class: "key rated-key" }, "rated"), h("span", { class: "key recommended-key" }, "recommended"),
       [...groups, ...(items.some((item) => item.group === null) ? [null] : [])].map((group) =>
         h("span", { class: "key group-key", style: { "--key": colour(group) } }, group ?? "Other"))),
     h("p", { class: "muted small", id: "map-help" }, HELP),

@@ -12,15 +12,16 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [56, WIDTH - 16, 16, HEIGHT - 42];
 export function modelView() {
   const place = h("div", {});
   // Each look asks again: live ratings have come, and the model may have been replaced.
-  return h("div", { class: "model-view", onshown: () => loading(place, api.model, about, skeletons(6, "line")) },
+  return h("div", { class: "model-view", onshown: () => loading(place, () => api.model(), about, skeletons(6, "line")) },
     h("h1", {}, "About the model"), place);
 }
 
 function about(model) {
   const rmse = model.measures?.validation_rmse;
-  const rows = model.orientation === "both" ? "one network for users and one for items" : `a row for each ${model.orientation}`;
+  const kind = model.kind === "cfn" ? "Autoencoder (CFN)" : model.kind.toUpperCase();
+  const rows = model.orientation === "both" ? "a network for users and one for items" : `a row for each ${model.orientation}`;
   return [
-    h("p", { class: "note" }, `${model.kind === "cfn" ? "Autoencoder (CFN)" : model.kind.toUpperCase()}, ${rows}, trained ${when(model.trained)}.`),
+    h("p", { class: "note" }, `${kind}, ${rows}, trained ${when(model.trained)}.`),
     figures({
       users: count(model.users), items: count(model.items), "ratings to learn from": count(model.ratings.trained),
       "live ratings": model.ratings.live === null ? "?" : count(model.ratings.live),
@@ -33,7 +34,8 @@ function about(model) {
       table("What is known of users", Object.fromEntries(model.user_columns.map((one) => [one.column, one.kind])))),
     h("details", {}, h("summary", {}, "All settings"), table("Settings", model.settings)),
     h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}. `,
-      h("a", { href: "docs" }, "The API"), " has all of this for programs. ", h("a", { href: "#/operate" }, "Operate the server"), "."),
+      h("a", { href: "docs" }, "The API"), " has all of this for programs. ",
+      h("a", { href: "#/operate" }, "Operate the server"), "."),
   ];
 }
 
@@ -62,7 +64,8 @@ function curve(title, history, what) {
   const points = history.map((record) => ({ x: record.epoch, y: record[what] })).filter(({ y }) => Number.isFinite(y));
   if (points.length < 2) return null;
   const [xs, ys] = [points.map((point) => point.x), points.map((point) => point.y)];
-  const [upTicks, epochs] = [niceTicks(Math.min(...ys), Math.max(...ys)), niceTicks(xs[0], xs.at(-1))];
+  const upTicks = niceTicks(Math.min(...ys), Math.max(...ys));
+  const epochs = niceTicks(xs[0], xs.at(-1)).filter((x) => Number.isInteger(x) && x >= xs[0] && x <= xs.at(-1));
   const across = scale(xs[0], xs.at(-1), LEFT, RIGHT);
   const upward = scale(upTicks[0], upTicks.at(-1), BOTTOM, TOP);
   const least = points.reduce((best, point) => (point.y < best.y ? point : best));
@@ -77,9 +80,9 @@ function curve(title, history, what) {
         svg("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: upward(tick), y2: upward(tick) }),
         text(LEFT - 8, upward(tick) + 4, "end", tick.toFixed(digits)),
       ]),
-      epochs.filter((x) => Number.isInteger(x) && x >= xs[0] && x <= xs.at(-1)).map((x) => text(across(x), BOTTOM + 20, "middle", x)),
+      epochs.map((x) => text(across(x), BOTTOM + 20, "middle", x)),
       text(RIGHT, HEIGHT - 6, "end", "epoch"),
-      svg("polyline", { class: "path", points: points.map((one) => `${across(one.x).toFixed(1)},${upward(one.y).toFixed(1)}`).join(" ") }),
+      svg("polyline", { class: "path", points: points.map(({ x, y }) => `${across(x)},${upward(y)}`).join(" ") }),
       what !== "loss" && [
         svg("circle", { class: "best", cx: across(least.x), cy: upward(least.y), r: 5 }),
         text(across(least.x), upward(least.y) - 12, least.x > (xs[0] + xs.at(-1)) / 2 ? "end" : "start",
@@ -112,7 +115,9 @@ const LABELS = {
 
 function cell(name, value) {
   if (/_time$/.test(name)) return new Date(value * 1000).toLocaleDateString("en-GB", { dateStyle: "long" });
-  if (typeof value === "object" && "described" in value) return `${count(value.columns)} columns, ${count(value.described)} described`;
+  if (typeof value === "object" && "described" in value) {
+    return `${count(value.columns)} columns, ${count(value.described)} described`;
+  }
   return Number.isInteger(value) && !/seed|year/.test(name) ? count(value) : valueInWords(value);
 }
 

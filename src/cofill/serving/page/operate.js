@@ -5,7 +5,7 @@ import { announce, button, fill, h } from "./dom.js";
 import { when } from "./model.js";
 import { openItem } from "./route.js";
 import { failure, loading, nothing, reason, skeletons, toast } from "./status.js";
-import { count, counted, share, titleOf, titleParts } from "./words.js";
+import { count, counted, share, titleOf, titleParts, valueInWords } from "./words.js";
 
 const EVENTS = 12;
 const AGAIN = 5000; // ms between two looks at the events
@@ -16,7 +16,8 @@ const SHORT = 10; // letters of a version
 export function operatorView() {
   const models = h("div", {});
   const clicks = h("div", {});
-  const events = h("ol", { class: "ticker" });
+  const events = h("div", {});
+  const trained = h("div", {});
   const seen = h("div", {});
 
   /** Fill a place with an answer, or say why not; a key that may not do it can be replaced. */
@@ -48,11 +49,16 @@ export function operatorView() {
   };
 
   async function load() {
-    await ask(models, api.model, ({ models: served }) => {
+    const bring = async () => {
+      const { models: served } = await api.model();
+      return Promise.all(served.map(async (one) => ({ ...one, ...(await api.model(one.name)) })));
+    };
+    await ask(models, bring, (served) => {
       seen.replaceWith(compare(served, act));
       return served.map((one) => modelCard(one, act));
     });
     ask(clicks, api.clickThrough, clickThrough);
+    ask(trained, api.trainings, (answer) => trainings(answer.trainings));
     tick();
   }
 
@@ -61,7 +67,7 @@ export function operatorView() {
     clearTimeout(timer);
     if (!events.isConnected) return;
     if (!document.hidden) await ask(events, () => api.events(EVENTS), (answer) => ticker(answer.events));
-    timer = setTimeout(tick, AGAIN);
+    if (!events.querySelector(".failure")) timer = setTimeout(tick, AGAIN);
   }
 
   queueMicrotask(load);
@@ -70,18 +76,22 @@ export function operatorView() {
     h("section", { "aria-label": "Click-through" }, h("h2", {}, "Click-through"),
       h("p", { class: "note" }, "What people did with what was shown to them, of each day and version, in UTC."), clicks),
     h("section", { "aria-label": "Events" }, h("h2", {}, "What happens now"), events),
+    h("section", { "aria-label": "Trainings" }, h("h2", {}, "Trainings"), trained,
+      button({ class: "quiet", onclick: () => act(api.retrain, () => "A new model will be trained.") }, "Train now")),
     seen,
     hiding(act));
 }
 
 /** A model, its figures, and what to do with it. */
-function modelCard({ name, version, kind, trained, users, items, share: part, refused, before }, act) {
+function modelCard({ name, version, kind, trained, users, items, measures, ratings, share: part, refused, before }, act) {
   const replaced = ({ version: now }) => `${name} is ${now.slice(0, SHORT)} now.`;
   return h("article", { class: "served" },
     h("h3", {}, name, h("span", { class: "muted" }, ` ${kind}, trained ${when(trained)}`)),
     h("dl", { class: "facts" }, Object.entries({
-      version: version.slice(0, SHORT), "part of the people": share(part), users: count(users), items: count(items),
-      "left out": refused ? `${counted(refused, "live rating or description", "live ratings and descriptions")} that do not fit it` : "nothing",
+      version: version.slice(0, SHORT), "part of the people": share(part), "trained on": counted(ratings.trained, "rating"),
+      users: count(users), items: count(items),
+      ...Object.fromEntries(Object.entries(measures).map(([measure, value]) => [measure.replaceAll("_", " "), valueInWords(value)])),
+      "left out, as it does not fit": counted(refused, "live rating or description", "live ratings and descriptions"),
       "the one before": before?.slice(0, SHORT) ?? "none is kept",
     }).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value)])),
     h("div", { class: "line" },
@@ -89,23 +99,35 @@ function modelCard({ name, version, kind, trained, users, items, share: part, re
       before && button({ class: "quiet", onclick: () => act(() => api.rollBack(name), replaced) }, "Roll back")));
 }
 
+const table = (heads, rows) => h("table", {},
+  h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one)))),
+  h("tbody", {}, rows.map(([first, ...cells]) =>
+    h("tr", {}, h("th", { scope: "row" }, first), cells.map((one) => h("td", {}, one))))));
+
 function clickThrough({ days }) {
-  if (days.length === 0) return nothing("Nothing was shown yet.", "Send events of the kind “shown” with the version of the model.");
-  return h("table", {}, h("thead", {}, h("tr", {}, ["Day", "Model", "Shown", "Of these"].map((one) => h("th", { scope: "col" }, one)))),
-    h("tbody", {}, days.map(({ day, model_version: version, shown, events }) => h("tr", {},
-      h("th", { scope: "row" }, day), h("td", {}, version.slice(0, SHORT)), h("td", {}, count(shown)),
-      h("td", {}, Object.entries(events).sort(([, a], [, b]) => b - a).map(([kind, n]) =>
-        h("span", { class: "rate", style: { "--share": `${(100 * n) / Math.max(shown, n, 1)}%` } },
-          `${kind} ${shown ? share(n / shown) : count(n)}`)))))));
+  if (days.length === 0) {
+    return nothing("Nothing was shown yet.", "Send events of the kind “shown” with the version of the model.");
+  }
+  return table(["Day", "Model", "Shown", "Of these"], days.map(({ day, model_version: version, shown, events }) => [
+    day, version.slice(0, SHORT), count(shown), Object.entries(events).sort(([, a], [, b]) => b - a).map(([kind, n]) =>
+      h("span", { class: "rate", style: { "--share": `${(100 * n) / Math.max(shown, n, 1)}%` } },
+        `${kind} ${shown ? share(n / shown) : count(n)}`))]));
+}
+
+function trainings(all) {
+  if (all.length === 0) return nothing("Nothing was trained yet.", "Start the server with --retrain and --retrain-with.");
+  return table(["Began", "NDCG@10, served and new", "Outcome"], all.map((one) => [
+    when(one.time), [one.served_ndcg, one.new_ndcg].map((ndcg) => ndcg?.toFixed(4) ?? "–").join(" → "),
+    one.failed ?? (one.promoted ? `${one.version.slice(0, SHORT)} is served` : "the old one stays")]));
 }
 
 function ticker(events) {
-  if (events.length === 0) return h("li", { class: "muted" }, "Nothing happened yet.");
-  return events.map((event) => h("li", {},
-    h("time", { class: "muted", datetime: new Date(event.time * 1000).toISOString() }, new Date(event.time * 1000).toLocaleTimeString("en-GB")),
-    h("span", { class: "tag" }, event.kind),
-    h("span", {}, `user ${keyOf(event.user)}`),
-    button({ class: "title", onclick: () => openItem(event.item) }, titleParts({ id: event.item, title: event.title }))));
+  if (events.length === 0) return nothing("Nothing happened yet.");
+  return h("ol", { class: "ticker" }, events.map(({ user, item, title, kind, time }) => h("li", {},
+    h("time", { class: "muted" }, new Date(time * 1000).toLocaleTimeString("en-GB")),
+    h("span", { class: "tag" }, kind),
+    h("span", {}, `user ${keyOf(user)}`),
+    button({ class: "title", onclick: () => openItem(item) }, titleParts({ id: item, title })))));
 }
 
 /** The lists of a user by two of the models, side by side. */
@@ -128,7 +150,8 @@ function compare(served, act) {
       served.length > 1 ? [choice("left", "With", 0), choice("right", "and with", 1)]
         : h("input", { type: "hidden", name: "left", value: first.name }),
       h("button", { type: "submit", class: "primary" }, "Show")),
-    served.length === 1 && h("p", { class: "note" }, "To compare a new model, serve it beside this one: cofill serve --model old=… --model new=…"),
+    served.length === 1 && h("p", { class: "note" }, "To compare a new model, serve it beside this one: ",
+      h("code", {}, "cofill serve --model old=… --model new=…")),
     lists);
 }
 
@@ -151,7 +174,9 @@ const hide = (item, available, act) => button({
 /** Items by title, hidden ones too, each to hide or to show again. */
 function hiding(act) {
   const list = h("ul", { class: "rated-list" });
-  const input = h("input", { type: "search", "aria-label": "Title of an item", placeholder: "Title", autocomplete: "off", required: true });
+  const input = h("input", {
+    type: "search", "aria-label": "Title of an item", placeholder: "Title", autocomplete: "off", required: true,
+  });
   const find = () => loading(list, async () => {
     const { items } = await api.items(input.value.trim(), FOUND, undefined, true);
     return Promise.all(items.map((item) => api.item(item.id)));

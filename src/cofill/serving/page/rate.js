@@ -25,13 +25,14 @@ export function starters() {
     },
   }, "Show me others");
   const element = h("section", { class: "starters", "aria-labelledby": "starters-title" },
-    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, worded("Rate what you know", "Choose what you know")), others),
+    h("div", { class: "heading" },
+      h("h2", { id: "starters-title" }, worded("Rate what you know", "Choose what you know")), others),
     h("p", { class: "note" }, "Three are enough to begin with."), cards, under);
 
   let all = [];
   let next = 0;
   let skipped = new Set();
-  let leaving = new Map(); // timers of rated cards, by item
+  let leaving = []; // timers of rated cards
 
   /** The next that is neither rated nor unknown to them nor on the table; round again when all have been seen. */
   function draw(table) {
@@ -39,7 +40,7 @@ export function starters() {
       const item = all[next % all.length];
       next += 1;
       const key = keyOf(item.id);
-      if (state.ratingOf(item.id) === null && !skipped.has(key) && !table.some((one) => one.dataset.item === key)) return card(item);
+      if (!state.ratings.has(key) && !skipped.has(key) && !table.some((one) => one.dataset.item === key)) return card(item);
     }
     return null;
   }
@@ -73,10 +74,10 @@ export function starters() {
 
   /** Cards whose rating the server has, given here or anywhere else, go after a look. */
   function sweep() {
-    leaving.forEach(clearTimeout);
-    leaving = new Map([...cards.children].filter((one) => state.ratings.has(one.dataset.item)).map((one) => [one, setTimeout(() => {
-      if (state.ratings.has(one.dataset.item) && one.isConnected) replace(one, "rating-control input, rating-control .chip");
-    }, A_LOOK)]));
+    leaving.forEach((timer) => clearTimeout(timer));
+    const rated = (one) => state.ratings.has(one.dataset.item);
+    const leave = (one) => rated(one) && one.isConnected && replace(one, "rating-control input, rating-control .chip");
+    leaving = [...cards.children].filter(rated).map((one) => setTimeout(() => leave(one), A_LOOK));
   }
 
   function card(item) {
@@ -85,7 +86,9 @@ export function starters() {
       h("div", { class: "cover-frame", onclick: open }, cover(item, { titled: true })),
       h("h3", {}, button({ class: "title", onclick: open }, titleParts(item))),
       h("div", { class: "card-foot" }, ratingControl(item),
-        button({ class: "skip-it link", "aria-label": `Don’t know it: ${titleOf(item)}`, onclick: () => skip(item, made) }, "Don’t know it")));
+        button({
+          class: "skip-it link", "aria-label": `Don’t know it: ${titleOf(item)}`, onclick: () => skip(item, made),
+        }, "Don’t know it")));
     return made;
   }
 
@@ -126,13 +129,14 @@ export function ratingsList() {
   let most = RATINGS;
   let rows = new Map();
 
-  const row = ({ item: id, title: name }) => h("li", {},
-    button({ class: "title", onclick: () => openItem(id) }, titleParts({ id, title: name })), ratingControl({ id, title: name }));
+  const row = (item) => h("li", {},
+    button({ class: "title", onclick: () => openItem(item.id) }, titleParts(item)), ratingControl(item));
 
   function draw(shown = most) {
     most = shown;
-    const ratings = [...state.ratings.values()].reverse();
-    rows = new Map(ratings.slice(0, most).map((rating) => [keyOf(rating.item), rows.get(keyOf(rating.item)) ?? row(rating)]));
+    const ratings = [...state.ratings].reverse();
+    rows = new Map(ratings.slice(0, most).map(([key, { item: id, title: name }]) =>
+      [key, rows.get(key) ?? row({ id, title: name })]));
     rearrange(list, [...rows.values()]);
     element.hidden = ratings.length === 0;
     fill(title, state.other === null ? "Your " : "Their ", worded("ratings ", "choices "),

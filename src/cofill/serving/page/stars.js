@@ -46,9 +46,9 @@ class RatingControl extends HTMLElement {
     }, this.slider);
     this.value = h("span", { class: "value", "aria-hidden": "true" });
     this.classList.toggle("captioned", captioned);
-    this.append(this.scale, h("span", { class: "caption" }, this.value, button({
-      class: "clear", title: "Take back", "aria-label": `Take back your rating of ${titleOf(item)}`, onclick: () => this.#say(null),
-    }, "×")));
+    const words = `Take back your rating of ${titleOf(item)}`;
+    this.append(this.scale, h("span", { class: "caption" }, this.value,
+      button({ class: "clear", title: "Take back", "aria-label": words, onclick: () => this.#say(null) }, "×")));
     return this;
   }
 

@@ -59,7 +59,8 @@ export function watchConnection(again) {
   };
   connection.addEventListener("unreached", () => {
     if (place.querySelector(".offline")) return;
-    const why = navigator.onLine ? "The server does not answer. Trying again…" : "You are offline. What you see may be old.";
+    const why = navigator.onLine ? "The server does not answer. Trying again…"
+      : "You are offline. What you see may be old.";
     place.append(h("p", { class: "notice offline", role: "alert" }, why, button({ onclick: knock }, "Try now")));
     timer = setTimeout(knock, AGAIN);
   });

@@ -62,7 +62,8 @@ export function starred() {
 /** Columns of yes and no, such as a column for each genre; the most frequent first. */
 export function flagColumns() {
   const yes = (column) => column.values.find((one) => one.value === true)?.count ?? 0;
-  return state.model.item_columns.filter((column) => column.kind === "flag" && yes(column) > 0).sort((a, b) => yes(b) - yes(a));
+  const flags = state.model.item_columns.filter((column) => column.kind === "flag" && yes(column) > 0);
+  return flags.sort((a, b) => yes(b) - yes(a));
 }
 
 /** What an item is, of that; what is rare says most. */

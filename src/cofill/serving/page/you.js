@@ -43,7 +43,8 @@ export function person(opener, notices) {
       h("span", { class: "face", "aria-hidden": "true" }, loved[0]?.[0] ?? "·"),
       h("span", { class: "somebody" },
         h("span", { class: "loves" }, loved.length ? ["Loves ", listOf(loved)] : "Nothing known yet"),
-        h("span", { class: "muted small" }, `User ${keyOf(user.id)} · ${counted(user.ratings, worded("rating", "choice"))}`))));
+        h("span", { class: "muted small" },
+          `User ${keyOf(user.id)} · ${counted(user.ratings, worded("rating", "choice"))}`))));
   }
 
   async function become(id) {
@@ -69,7 +70,8 @@ export function person(opener, notices) {
     opener.classList.toggle("somebody", state.other !== null);
     notices.querySelector(".as")?.remove();
     if (state.other === null) return;
-    notices.append(h("p", { class: "notice as" }, `You see what user ${keyOf(state.other)} sees. Ratings you give now are theirs.`,
+    notices.append(h("p", { class: "notice as" },
+      `You see what user ${keyOf(state.other)} sees. Ratings you give now are theirs.`,
       button({ onclick: () => become(null) }, "Back to yourself")));
     announce(`Looking as user ${keyOf(state.other)}`);
   }
@@ -77,10 +79,11 @@ export function person(opener, notices) {
   opener.addEventListener("click", () => {
     const n = state.ratings.size;
     const [label, act] = state.other === null ? ["Start anew", anew] : ["Back to yourself", () => become(null)];
-    const nobody = state.other === null && n === 0 && state.about === null;
+    const known = state.other !== null || n > 0 || state.about !== null;
+    const has = n ? counted(n, worded("rating", "choice")) : `no ${worded("rating", "choice")} yet`;
     fill(mine, h("span", { class: "face", "aria-hidden": "true" }, "★"),
-      h("p", {}, h("strong", {}, name()), h("br"), n ? counted(n, worded("rating", "choice")) : `no ${worded("rating", "choice")} yet`),
-      !nobody && button({ class: "quiet", onclick: act }, label));
+      h("p", {}, h("strong", {}, name()), h("br"), has),
+      known && button({ class: "quiet", onclick: act }, label));
     input.value = "";
     dialog.showModal();
     look("");
@@ -159,7 +162,8 @@ function valueOf(kind, text) {
 function field({ column: name, kind, example, choices }, now) {
   const year = kind === "date" && /^\d{4}$/.test(example);
   const { type, choices: own = choices, ...how } = year ? { type: "number", inputmode: "numeric" } : FIELDS[kind];
-  const options = own.slice(0, type ? SUGGESTED : Infinity).map((one) => h("option", { value: one, selected: one === now }, one));
+  const shown = type ? own.slice(0, SUGGESTED) : own;
+  const options = shown.map((one) => h("option", { value: one, selected: one === now }, one));
   const id = freshId("choices");
   return h("label", { class: "field" }, columnInWords(name), type
     ? [h("input", {
