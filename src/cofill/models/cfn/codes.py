@@ -171,7 +171,8 @@ class CodeSpace:
         """Centred codes (n, r) -> along the factor (n, r), and their directions (n, r), of length 1 or 0."""
         along: Floats = centred * self._scales
         along += self._offset
-        return along, centred / self._lengths(centred)
+        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), _LEAST_LENGTH)
+        return along, centred / lengths[:, None]
 
     def projected(self, codes: Floats) -> tuple[Floats, Floats]:
         """Codes (n, width) along the factor, and their directions: (n, r) both."""
@@ -180,14 +181,6 @@ class CodeSpace:
     def directions(self, codes: Floats) -> Floats:
         """(n, width) -> (n, r)"""
         return self.split(self.centred(codes))[1]
-
-    def lengths(self, codes: Floats) -> Floats:
-        """(n, 1): what `directions` divides by."""
-        return self._lengths(self.centred(codes))
-
-    @staticmethod
-    def _lengths(centred: Floats) -> Floats:
-        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), _LEAST_LENGTH)[:, None])
 
     @property
     def uses_features(self) -> bool:
