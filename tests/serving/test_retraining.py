@@ -63,6 +63,8 @@ def test_only_a_model_that_is_not_worse_is_promoted(model: Path, store: Store, t
     assert (there.users, there.served, there.new) == (30, back.new, back.served)
     assert there.not_worse or back.not_worse
     assert not compare(served, served, done[:5]).not_worse  # nothing to judge by
+    reloaded = read_until(model, store, store.counter().change)  # it has learned the newest day
+    assert compare(reloaded, better, done).users == compare(better, reloaded, done).users == 0
 
 
 def test_what_is_newer_than_a_day_is_not_trained_on(model: Path, store: Store) -> None:
