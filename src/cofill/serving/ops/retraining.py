@@ -181,8 +181,11 @@ class Retrainer(threading.Thread):
         due = next_time(self._settings.retrain, datetime.now())
         while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
             if asked.exists() or datetime.now() >= due:
-                asked.unlink(missing_ok=True)
-                self._train()
+                try:
+                    asked.unlink(missing_ok=True)
+                    self._train()
+                except Exception as error:  # the next one may succeed
+                    log.error("no new model", exc_info=error)
                 due = next_time(self._settings.retrain, datetime.now())
 
     def _train(self) -> None:
