@@ -28,7 +28,7 @@ from cofill.data.columns import Wanted
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
 from cofill.data.frames import safe_in_a_spreadsheet
-from cofill.data.interactions import Interactions
+from cofill.data.interactions import NO_WEIGHT, Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.reading import Role
 from cofill.data.table import Table, read_table, unpacked, write_frame
@@ -46,8 +46,6 @@ _FORMAT = 1
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
 _Kind = TypeVar("_Kind", bound=Ratings)
 _Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-NO_WEIGHT = 1e-6
-"""What weights add up to that cancel each other."""
 
 
 @contextmanager

@@ -48,6 +48,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 from sqlalchemy.pool import PoolProxiedConnection
 
+from cofill.data.interactions import NO_WEIGHT
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.files import make_private
 from cofill.serving.live.tables import FORGOTTEN, FORMAT, make_tables
@@ -68,8 +69,6 @@ OWN = "own:"
 """How the id of an event begins that came without one."""
 _COUNTER = "SELECT change, generation, database FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
-NO_WEIGHT = 1e-9
-"""What weights add up to that cancel each other, for all that rounding does."""
 CHECK_DATABASE = "check database=..."
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
