@@ -175,7 +175,7 @@ class ExportFolder(NamedTuple):
         """What users who became others have in the data, as these others'; None if that is nothing."""
         found = {int(ratings.users.find([user])[0]): into for user, into in self.merged.items()}
         theirs = ratings.select(np.isin(ratings.user_index, list(found)))
-        deleted = set(self.removed_items)
+        deleted = {ratings.items.own(item) for item in self.removed_items}
         sums: dict[tuple[Id, Id], tuple[float, float]] = {}
         times = np.zeros(len(theirs)) if theirs.times is None else theirs.times
         for user, item, value, time in zip(theirs.user_index, theirs.item_index, theirs.values, times, strict=True):
