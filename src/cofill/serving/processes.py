@@ -109,6 +109,9 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
     server = _Server(config, application, told, stops, settings.drain_seconds)
     with _retraining(settings, lambda: reload_or_explain(application), alone=interrupts):
         server.run(sockets=[listening])
+    if application.store.away:  # threads that ask a database that hangs would hold up the end for as long
+        logging.shutdown()
+        os._exit(0)
 
 
 @contextmanager
