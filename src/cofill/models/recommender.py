@@ -18,7 +18,7 @@ from cofill.config import Goal, ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features, ReadableColumn
-from cofill.data.interactions import Interactions
+from cofill.data.interactions import NO_WEIGHT, Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import KnownRatings
@@ -67,7 +67,6 @@ from cofill.threads import on_all_cores
 _STANDARD_ERRORS = 1.64
 _RATINGS_BEFORE = 7.0
 _USERS_AT_ONCE = 64  # that a thread makes the lists of
-_NO_WEIGHT = 1e-6  # what weights add up to that cancel each other
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 Side = Literal["user", "item"]
@@ -922,7 +921,7 @@ class Recommender(ABC):
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
         self.predictor.grow(len(self.users), len(self.items))
-        changed, there = graded.known if self.rated else self.predictor, weights > _NO_WEIGHT
+        changed, there = graded.known if self.rated else self.predictor, weights > NO_WEIGHT
         changed.add(users[there], items[there], weights[there])
         changed.remove(users[~there], items[~there])
         self._follow(read, users, items, replacing=replacing)
