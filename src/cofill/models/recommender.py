@@ -911,12 +911,12 @@ class Recommender(ABC):
         """
         self._check_whole()
         read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
+        users, items = self._taken_in(read)
         feedback = self.scorer.feedback
         if self.rated and feedback.beside is None:
             trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
             feedback.beside = GradedRatings(none, self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True))
-        users, items = self._taken_in(read)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
@@ -1006,6 +1006,8 @@ class Recommender(ABC):
 
     def _taken_in(self, read: Ratings) -> tuple[Ints, Ints]:
         """Indices (n,) of users and items, new ones too; ids that have no rating here are not added."""
+        if self.scorer.feedback.sequences is not None and read.times is not None:
+            self.scorer.feedback.sequences.check(read.times)
         rated_users, user_place = np.unique(read.user_index, return_inverse=True)
         rated_items, item_place = np.unique(read.item_index, return_inverse=True)
         users = self.users.add(read.users.array()[rated_users])[user_place]
