@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said() -> None:
         RatingRegressor().fit(X, None)
     with pytest.raises(DataError, match=r"X has 2 pairs, and y the shape \(3,\); give one rating to each pair"):
         RatingRegressor().fit([(1, 2), (2, 3)], [1, 2, 3])
-    with pytest.raises(DataError, match="a pair has two columns"):
+    with pytest.raises(DataError, match=r"an array of the shape \(402, 3\); the columns are \(user, item\)"):
         RatingRegressor().fit(FRAME.to_numpy(), Y)
 
 

@@ -170,6 +170,9 @@ def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, pat
         if known:
             case.query = _with_known_ids(case.query)
             case.body = _with_known_ids(case.body)
+            if (method, path) == ("DELETE", "/v1/events"):
+                event = {"user": 1, "item": 1, "kind": "view", "id": str(case.query["id"])}
+                assert fuzzed.client.post("/v1/events", json={"events": [event]}).status_code == 200
         answer = case.call()
         case.validate_response(answer, checks=CHECKS)
         assert "Traceback" not in answer.text
@@ -178,7 +181,8 @@ def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, pat
     if path == "/v1/model/rollback":
         _reload_another(fuzzed)
     ask()
-    assert examples == FEW or answered & {200, 201, 204}, f"only {answered}: nothing was tried"
+    refused_here = path == "/v1/model/retrain"  # this server was started without --retrain
+    assert examples == FEW or refused_here or answered & {200, 201, 204}, f"only {answered}: nothing was tried"
 
 
 def _reload_another(server: Server) -> None:

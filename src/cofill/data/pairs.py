@@ -12,7 +12,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.reading import ReadOptions, Role
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 _PAIR: tuple[Role, ...] = ("user", "item")
 Ids = Sequence[Id] | npt.NDArray[Any]
@@ -39,6 +39,9 @@ def read_pairs(
         hasattr(part, "__len__") and len(part) == 0 for part in source
     ):
         return [], []  # nothing asked, nothing answered
+    if isinstance(source, tuple | list) and len(source) == 2 and all(isinstance(part, str | int) for part in source):
+        pair = quoted(tuple(source))
+        raise DataError(f"found a single pair, {pair}", f"pass a list of pairs: [{pair}]")
     wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", skippable=False, mixed_ids=True)
     table = read_table(source, wanted, ReadOptions.of(separator=separator, header=header, encoding=encoding))
     return _ids(table, "user"), _ids(table, "item")

@@ -22,7 +22,7 @@ from cofill.serving.api.requests import (
     Count,
     CountText,
     Description,
-    GivenAt,
+    Given,
     IdText,
     ItemOrUserId,
     Message,
@@ -97,7 +97,7 @@ class Somebody(Message):
     """A user by id, or described in the request by ratings, features, or both."""
 
     user: ItemOrUserId | None = Field(default=None, description=_USER)
-    ratings: list[GivenAt] | None = Field(
+    ratings: list[Given] | None = Field(
         default=None,
         max_length=MOST_RATINGS,
         description="the ratings of a user without an id, in their order, just now, or all with their times",

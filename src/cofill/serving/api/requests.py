@@ -181,11 +181,6 @@ class Given(Message):
 
     item: ItemOrUserId = Field(description="the id of an item")
     rating: Rating = Field(description="a rating, within the scale of the model")
-
-
-class GivenAt(Given):
-    """The same, and when."""
-
     time: Moment | None = Field(default=None, description="when it was given; otherwise, and at the latest, now")
 
 

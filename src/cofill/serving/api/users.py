@@ -26,7 +26,7 @@ from cofill.serving.api.requests import (
     MOST_RATINGS,
     CountText,
     Description,
-    GivenAt,
+    Given,
     IdText,
     ItemOrUserId,
     Message,
@@ -92,7 +92,7 @@ class EventQuery(QueryModel):
 
 class RatingsToStore(Message):
     user: ItemOrUserId = Field(description="the id of a user")
-    ratings: list[GivenAt] = Field(min_length=1, max_length=MOST_RATINGS, description="what they rated")
+    ratings: list[Given] = Field(min_length=1, max_length=MOST_RATINGS, description="what they rated")
 
     @model_validator(mode="after")
     def _each_once(self) -> "RatingsToStore":
