@@ -67,7 +67,7 @@ from cofill.threads import on_all_cores
 _STANDARD_ERRORS = 1.64
 _RATINGS_BEFORE = 7.0
 _USERS_AT_ONCE = 64  # that a thread makes the lists of
-_NO_WEIGHT = 1e-6  # what weights add up to that cancel each other
+_NO_WEIGHT = 1e-6  # what weights add up to that cancel each other, as a share of them
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 Side = Literal["user", "item"]
@@ -922,7 +922,8 @@ class Recommender(ABC):
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
         self.predictor.grow(len(self.users), len(self.items))
-        changed, there = graded.known if self.rated else self.predictor, weights > _NO_WEIGHT
+        changed = graded.known if self.rated else self.predictor
+        there = weights > _NO_WEIGHT * np.maximum(np.abs(read.values), min(graded.grades.scale.high, 1.0))
         changed.add(users[there], items[there], weights[there])
         changed.remove(users[~there], items[~there])
         self._follow(read, users, items, replacing=replacing)
