@@ -2,8 +2,9 @@
 
 Python raises `KeyboardInterrupt` in the main thread, between two of its instructions. That alone is not enough. A
 callback from C and a destructor swallow the exception, and an import may turn it into another. C code may not return
-for minutes, and the end of a pool of threads is waited for. So a thread watches what becomes of an interrupt: a process
-that has not ended in time is ended.
+for minutes, and the end of a pool of threads is waited for. So a thread watches what becomes of an interrupt. A process
+that has not ended after 1.5 s, as where the exception was swallowed, is ended hard: no `finally` runs any more, and
+unfinished files are removed. A second Ctrl-C ends it at once. A block of `orderly_end` has ten seconds.
 """
 
 # Nothing else is imported here: an interrupt before there is a watch is Python's.
@@ -53,7 +54,6 @@ class Watch:
 
     def obeyed(self) -> NoReturn:
         """The command has been ended by an interrupt: say so, and end the process."""
-        self.raised = True
         self.raised = True
         _remove_unfinished()
         if self._last_words.acquire(blocking=False):

@@ -56,6 +56,9 @@ FILES = {
     "text as time": BadFile(GOOD + "1,3,3,soon\n"),
     "no such month": BadFile("user,item,rating,date\n1,2,3,2020-01-01\n1,3,3,2020-13-01\n"),
     "no such hour": BadFile("user,item,rating,date\n1,2,3,2020-01-01T25:00\n"),
+    "a day that is none": BadFile("user,item,rating,date\n1,2,3,20100105\n1,3,3,20100230\n1,4,3,20100301\n"),
+    "seconds among days": BadFile("user,item,rating,date\n1,2,3,20100105\n1,3,3,1262649600\n1,4,3,20100301\n"),
+    "a day among seconds": BadFile("user,item,rating,date\n1,2,3,1262649600\n1,3,3,20100105\n1,4,3,1262649601\n"),
     "a date among numbers": BadFile(GOOD + "1,3,3,2020-01-01\n"),
     "infinite time": BadFile(GOOD + "1,3,3,inf\n"),
     "too few cells": BadFile(GOOD + "1,3,3\n"),
@@ -141,6 +144,10 @@ OBJECTS = {
     "mixed ids in tuples": BadCall(lambda: Ratings.read([(1, 2, 3.0), (1, "b", 3.0)])),
     "a pair among tuples": BadCall(lambda: Ratings.read([(1, 2, 3.0), (1, 3)])),
     "a time now and then": BadCall(lambda: Ratings.read([(1, 2, 3.0), (1, 3, 3.0, 4)])),
+    "a dict without a time": BadCall(
+        lambda: Ratings.read([{"user": 1, "item": 2, "rating": 3}, {"user": 1, "item": 3, "rating": 3, "time": 4}])
+    ),
+    "a tuple among dicts": BadCall(lambda: Ratings.read([{"user": 1, "item": 2, "rating": 3}, (1, 3, 3)])),
     "no tuples": BadCall(lambda: Ratings.read(iter([]))),
     "text as rating in tuples": BadCall(lambda: Ratings.read([(1, 2, "x")])),
     "None in tuples": BadCall(lambda: Ratings.read([(None, 2, 3.0)])),

@@ -139,6 +139,9 @@ def test_outliers_are_clipped() -> None:
         ("region", [*["NA"] * 30, "EU"], "category"),
         ("code", ["10115", "98107-2117", "10115"], "category"),
         ("code", ["10115", "00501", "10115"], "category"),
+        ("code", [*["10115", "98107"] * 9, "00501", "02139"], "category"),  # as many as MovieLens has
+        ("price", [*["5", "12"] * 20, "007"], "number"),
+        ("price", ["5", "00", "12", "5"], "number"),
         ("imdbId", [*map(str, range(20)), "tt20"], "skip"),
         ("isbn", [*map(str, range(1000, 1020)), "102X"], "skip"),
         (

@@ -91,9 +91,9 @@ def test_what_is_no_pairs(source: object) -> None:
         (np.array([[1, 2, 3]]), r"^found an array of the shape \(1, 3\); the columns are \(user, item\)$"),
         (
             (np.array([1]), np.array([2]), np.array([3.0])),
-            r"^the tuples, row 1: found array\(\[1\]\); pass \(user, item\) ",
+            r"^found 3 arrays where \(users, items\) belong; pass these, or \(user, item\) tuples$",
         ),
-        ([np.zeros((2, 2))], r"^the tuples, row 1: found array\(\[\[0\., 0\.\],  .*; pass \(user, item\) tuples$"),
+        ([np.zeros((2, 2))], r"^found 1 arrays where \(users, items\) belong; pass these, or \(user, item\) tuples$"),
         ({1: 2}, r"^the columns: no column is recognised as the user; found '1'; name it"),
         ([("a", 1), (1.5, 2)], r"row 2, the user: found 1\.5 \(float\) beside 'a'"),
     ],
@@ -141,6 +141,7 @@ def test_somebody(tmp_path: Path) -> None:
     assert read_somebody(path) == ({7: 4.5, 9: 1.0}, None)
     timed = pl.DataFrame({"item": ["a"], "score": [3], "timestamp": [1_000_000_000]})
     assert read_somebody(timed) == ({"a": 3.0}, {"a": 1e9})
+    assert read_somebody(timed.with_columns(timestamp=None)) == ({"a": 3.0}, None)
     path.write_text("item,rating\n7,4\n9,1\n7,5\n")
     with pytest.raises(DataError, match=r"somebody\.csv: item 7 is rated more than once; keep one"):
         read_somebody(path)

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import warnings
+from collections import namedtuple
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from scipy.sparse import coo_array
 
 from cofill.data import text
 from cofill.data.cells import canonical_integers
+from cofill.data.interactions import Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
 from cofill.data.sparse import SparseRows
@@ -303,6 +305,7 @@ def test_times_of_frames_become_unix_seconds() -> None:
         assert times is not None
         assert times.tolist() == expected
         assert times.dtype == np.int64
+    assert Ratings.read((*base.values(), [20200105, 20200106])).times is not None  # places in an order, perhaps
     for column in ({"time": [date(1970, 1, 2), date(1970, 1, 1)]}, {"order_date": ["19700102", "19700101"]}):
         days = Ratings.read(pl.DataFrame(base | column)).times
         assert days is not None
@@ -425,6 +428,20 @@ def tensors() -> Any:
 )
 def test_what_other_libraries_give_is_read(source: Callable[[], Any]) -> None:
     assert Ratings.read(source()).to_polars().rows() == FOUR
+
+
+def test_dicts_need_not_all_have_the_same_names() -> None:
+    rows = [{"user": 1, "item": 10, "rating": 5}, {"title": "Heat", "rating": 4, "item": 20, "user": 1}]
+    assert Ratings.read(rows).titles == {20: "Heat"}
+    with pytest.raises(DataError, match="row 1, column 'count': the cell is empty where a number belongs"):
+        Interactions.read([{"user": 1, "item": 10}, {"user": 1, "item": 20, "count": 3}])
+
+
+def test_named_tuples_with_some_usual_names_are_read_by_position() -> None:
+    row_of = namedtuple("row_of", "who item mark")
+    assert Ratings.read([row_of(*row) for row in FOUR]).to_polars().rows() == FOUR
+    swapped = [row_of(item, user, mark) for user, item, mark in FOUR]
+    assert Ratings.read(swapped, user="item", item="who", rating="mark").to_polars().rows() == FOUR
 
 
 def test_pairs_of_matrices_are_those_that_are_known() -> None:

@@ -231,6 +231,7 @@ def test_what_must_not_be_sent_again_is_not(monkeypatch: pytest.MonkeyPatch) -> 
     once(lambda client: client.make_user(), BROKEN, UnreachableError)
     once(lambda client: client.roll_back(), refusing(503), RefusedError)
     once(lambda client: client.send_events([{"user": 1, "item": 2, "kind": "buy"}]), refusing(503), RefusedError)
+    once(lambda client: client.recommend_many([{"user": 1, "mark_shown": True}]), refusing(503), RefusedError)
     once(lambda client: client.health(), refusing(503, "3600"), RefusedError)
     once(lambda client: client.health(), refusing(422), RefusedError)
     once(lambda client: client.health(), httpx.Response(502, text="<html>"), RefusedError)

@@ -106,6 +106,17 @@ def test_what_is_hidden_or_deleted_is_said_and_comes_back_without_what_was_known
     assert described(store, 3) == [LiveItem("a", "New", {}), LiveItem("b", "Other", None, available=False)]
 
 
+def test_what_is_hidden_and_shown_again_is_not_new(store: Store) -> None:
+    def added() -> dict[str, bool]:
+        return {one.item: one.added > 0 for one in store.changes_since(0).items}
+
+    store.put_items([ItemToKeep("old", available=False), ItemToKeep("new", "Title")])
+    store.put_items([ItemToKeep("old", available=True)])
+    assert added() == {"old": False, "new": True}
+    store.put_items([ItemToKeep("old", features={"year": 1999})])
+    assert added() == {"old": True, "new": True}
+
+
 def test_of_a_deleted_user_only_hashes_are_left(store: Store, model: Path) -> None:
     jane = "jane@example.org"
     log = EventLog(store)

@@ -1,5 +1,6 @@
 """Events in the database: each counts once, in any order; what was shown is remembered for a while; nothing grows."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,29 @@ def test_a_pair_without_another_event_is_deleted_in_the_end(store: Store, model:
     _age(model, 3)
     log.tidy()
     assert (log.count(), sums(store)) == (0, {})
+
+
+def test_click_through_of_old_days_becomes_a_sum_that_goes_on(log: EventLog, store: Store) -> None:
+    for _ in range(2):
+        log.put([Event("1", item, "shown", 0.0) for item in "abc"])
+        log.tidy(time.time() + 91.5 * SECONDS_A_DAY)
+        assert log.click_through_by_day() == []
+    assert log.click_through() == [(OTHER, "shown", 6)]
+    log.put([Event("1", "a", "shown", 0.0)])
+    assert [row[3] for row in log.click_through_by_day()] == [1]
+    assert log.click_through() == [(OTHER, "shown", 7)]
+
+
+def test_whoever_asks_while_another_counts_gets_what_was_counted_before(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "_TIMES_AS_LONG", 0)  # it is out of date at once
+    log.put([Event("1", "a", "buy", 5.0)])
+    assert log.popular(1) == {"a": 1}
+    log.put([Event("2", "a", "buy", 5.0)])
+    with log._counting:
+        assert log.popular(1) == {"a": 1}
+    assert log.popular(1) == {"a": 2}
 
 
 def _age(model: Path, days: float) -> None:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.serving.running_server import Asked, ServedTwice, problem
@@ -99,6 +100,20 @@ def test_a_list_that_is_marked_as_shown_is_a_page_that_does_not_come_again(shop:
     assert len(set(found)) == len(found) == 28
     latest = asked_of_both(shop, "/v1/events", n=1)[0]["events"][0]
     assert (latest["user"], latest["kind"], latest["model_version"]) == ("marked", "shown", shop.told["version"])
+
+
+def test_lists_of_a_batch_are_marked_as_shown_together_or_not_at_all(shop: ServedTwice) -> None:
+    def marked(*requests: dict[str, Any]) -> httpx.Response:
+        return shop.client.post("/v1/recommendations/batch", json={"requests": requests})
+
+    asks = {"user": "marked together", "n": 5, "mark_shown": True, "exclude_shown": True}
+    assert "requests.1" in problem(marked(asks, asks | {"where": {"nothing": "here"}}), 422)
+    rest = {"user": "marked together", "n": 10, "exclude_shown": True}
+    before = shop.client.post("/v1/recommendations", json=rest).json()["items"]
+    pages = marked(asks, asks).json()["answers"]
+    assert [item["id"] for page in pages for item in page["items"]] == [item["id"] for item in before]
+    after = asked_of_both(shop, "/v1/recommendations", **rest)[0]["items"]
+    assert not {item["id"] for item in after} & {item["id"] for item in before}
 
 
 def test_click_through_by_the_version_of_the_model(shop: ServedTwice) -> None:

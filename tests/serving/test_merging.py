@@ -219,10 +219,11 @@ def test_the_next_training_knows_them_as_one(model: Path, store: Store, log: Eve
     rated = Recommender.load(model).rated
     base = tmp_path / ("base.csv" if rated else "counts.csv")
     base.write_text(
-        f"user,item,{'rating' if rated else 'count'}\n1,3,4\n1,4,2\n2,4,5\n2,5,3\n9,7,4\n9,8,1\n8,3,2\n8,7,5\n"
+        f"user,item,{'rating' if rated else 'count'}\n1,3,4\n1,4,2\n1,9,5\n2,4,5\n2,5,3\n9,7,4\n9,8,1\n8,3,2\n8,7,5\n"
     )
     log.put([Event("9", "8", "return", -5.0), Event("1", "6", "buy", 2.0)])
     store.merge_users("1", "2")
+    store.delete_item("9")
     assert main(["export", str(model), "--out", str(tmp_path / "live"), "--quiet"]) == 0
     words = ["--live-export", str(tmp_path / "live"), "--out", str(tmp_path / "next"), "--quiet", "--epochs", "1"]
     assert main(["train", str(base), *(words if rated else [*words[:-2], "--count-column", "count"])]) == 0

@@ -136,7 +136,7 @@ def test_a_rating_may_say_when(server: Server) -> None:
 
     for when in (0, 1_700_000_000.5, "2024-05-01T12:00:00Z", "2024-05-01T12:00:00+02:00", "2024-05-01", None):
         assert put(when).status_code == 200
-    for wrong in ("yesterday", "", 1e300, True, [1], "2024-13-01"):
+    for wrong in ("yesterday", "", 1e300, True, [1], "2024-13-01", 20240501):
         assert "a time is seconds since 1970, or ISO 8601" in problem(put(wrong), 422)
 
 

@@ -6,13 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from cofill.errors import SettingsError
 from cofill.models.recommender import Recommender
 from cofill.serving.live.events import SECONDS_A_DAY, Event, EventLog
 from cofill.serving.live.store import Store
-from cofill.serving.ops.retraining import compare, next_time, read_until, retrain
+from cofill.serving.ops.retraining import Retrainer, compare, next_time, read_until, retrain
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import Start
 from tests.waiting import wait_until
@@ -30,6 +31,7 @@ def test_the_time_of_day_comes_every_day() -> None:
         ({"retrain": "daily@25:00", "retrain_with": "a.csv"}, "--retrain"),
         ({"retrain": "daily@03:00"}, "go together"),
         ({"retrain": "daily@03:00", "retrain_with": "a.csv", "read_only": True}, "without read-only"),
+        ({"retrain": "daily@03:00", "retrain_with": "'a b.csv"}, "no closing quotation"),
     ],
 )
 def test_settings_that_are_refused(wrong: dict[str, Any], words: str) -> None:
@@ -63,6 +65,8 @@ def test_only_a_model_that_is_not_worse_is_promoted(model: Path, store: Store, t
     assert (there.users, there.served, there.new) == (30, back.new, back.served)
     assert there.not_worse or back.not_worse
     assert not compare(served, served, done[:5]).not_worse  # nothing to judge by
+    reloaded = read_until(model, store, store.counter().change)  # it has learned the newest day
+    assert compare(reloaded, better, done).users == compare(better, reloaded, done).users == 0
 
 
 def test_what_is_newer_than_a_day_is_not_trained_on(model: Path, store: Store) -> None:
@@ -81,6 +85,8 @@ def test_a_server_retrains_promotes_and_goes_back(model: Path, world: Path, star
     server = start(model, "--retrain=daily@03:00", f"--retrain-with={words}")
     version = server.told["version"]
     wanted = [{"user": user, "item": 1 + (user * 7) % 60, "kind": "buy"} for user in range(1, 61)]
+    rated = set(pl.read_csv(world / "ratings.csv").select("user", "item").iter_rows())
+    unrated = [one for one in wanted if (one["user"], one["item"]) not in rated]
     assert server.client.post("/v1/events", json={"events": wanted}).status_code == 200
     assert server.client.post("/v1/model/retrain").status_code == 202
 
@@ -90,7 +96,7 @@ def test_a_server_retrains_promotes_and_goes_back(model: Path, world: Path, star
 
     wait_until(lambda: len(trainings()) == 1)
     (told,) = trainings()
-    assert told["users"] == 60
+    assert told["users"] == len(unrated) < len(wanted)
     assert told["version"] != version
     assert json.loads((model.parent / "model.export" / "export.json").read_text())["change"] == 0
     assert "NDCG@10" in server.errors()
@@ -99,6 +105,24 @@ def test_a_server_retrains_promotes_and_goes_back(model: Path, world: Path, star
         assert server.client.post("/v1/model/rollback").json()["version"] == version
     else:
         assert server.client.get("/v1/model").json()["version"] == version
+
+
+def test_a_training_that_breaks_is_not_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model"
+    retrainer = Retrainer(ServingSettings(model=model, retrain="daily@03:00", retrain_with="a.csv"), list)
+    asked, begun = tmp_path / "model.retrain", []
+
+    def break_down() -> None:
+        begun.append(1)
+        if len(begun) == 2:
+            retrainer.stop()
+        asked.touch()
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(retrainer, "_train", break_down)
+    asked.touch()
+    retrainer.run()
+    assert len(begun) == 2
 
 
 def test_a_training_that_fails_changes_nothing(model: Path, store: Store) -> None:

@@ -1,5 +1,6 @@
 """The parent of several workers, with workers that do what the test wants."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -41,3 +42,25 @@ def test_workers_that_cannot_be_replaced_end_the_server(tmp_path: Path, monkeypa
         worker.wait()
         server_processes._let_go(worker)
     assert 5 <= len(begun) <= 6  # two are watched at the same time
+
+
+def test_a_promoted_model_is_served_after_the_terminal_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server in the background outlives its terminal, unless that tells it to hang up."""
+    told = server_processes._Told()
+    with socket.socket() as listening:
+        crew = server_processes._Crew(ServingSettings(model=tmp_path / "model"), listening, str(tmp_path), told)
+    reloads: list[int] = []
+
+    def reload() -> None:
+        told.to_reload.clear()
+        reloads.append(1)
+        told.hear(signal.SIGHUP, None)
+
+    monkeypatch.setattr(crew._terminal, "is_gone", lambda: True)
+    monkeypatch.setattr(crew, "_reload", reload)
+    told.to_reload.set()
+    crew.watch()
+    assert reloads == [1]
+    assert not told.to_stop.is_set()

@@ -93,3 +93,20 @@ def test_no_read_fails_while_postgresql_is_stopped(model: Path, empty_postgresql
     assert load.failed == []
     for number in load.acknowledged:
         assert server.client.get("/v1/recommendations", params={"user": f"buyer-{number}"}).json()["known"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are listed in /proc")
+@pytest.mark.slow
+def test_a_server_ends_while_postgresql_is_stopped(model: Path, empty_postgresql: str, start: Start) -> None:
+    server = start(model, f"--database={empty_postgresql}", "--requests-per-second=0")
+    stopped = processes_of(empty_postgresql)
+    try:
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        wait_until(lambda: server.client.get("/v1/recommendations?user=1").json().get("stale"), "stale answers")
+        assert server.client.get("/v1/ratings?user=1").status_code == 503
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE) == 0
+    finally:
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)

@@ -118,6 +118,9 @@ def test_answers_go_on_for_a_while_without_the_database(model: Path, monkeypatch
                 answer | {"stale": True} for answer in before
             ]
             assert ask("/v1/model").json()["ratings"]["live"] is None
+            patched.setattr(Store, "read", lambda store, query: pytest.fail("a thread that would hang"))
+            for path in ("recommendations?user=7&exclude_shown=true", "ratings?user=7", "popular?days=7", "events"):
+                assert "the database of live ratings does not answer" in problem(ask(f"/v1/{path}"), 503)
             patched.setattr(live, "_stale_seconds", 0.0)
             for path in ("/v1/recommendations?user=7", "/ready"):
                 assert "the database of live ratings does not answer" in problem(ask(path), 503)

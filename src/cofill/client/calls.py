@@ -138,7 +138,7 @@ def basket(
 
 
 def popular(
-    *, n: int = 10, offset: int | None = None, days: float | None = None, **rules: Unpack[SimilarRules]
+    *, n: int = 10, offset: int | None = None, days: int | None = None, **rules: Unpack[SimilarRules]
 ) -> Call[messages.PopularItems]:
     """What most users did something with, of all time or in the last days."""
     query = words_of({"n": n, "offset": offset, "days": days, **_as_words(rules)})
@@ -146,7 +146,7 @@ def popular(
 
 
 def newest(
-    *, n: int = 10, offset: int | None = None, days: float | None = None, **rules: Unpack[SimilarRules]
+    *, n: int = 10, offset: int | None = None, days: int | None = None, **rules: Unpack[SimilarRules]
 ) -> Call[messages.NewItems]:
     """What was added to the catalogue last, or in the last days."""
     query = words_of({"n": n, "offset": offset, "days": days, **_as_words(rules)})
@@ -161,9 +161,9 @@ def recommend_many(requests: Iterable[ListRequest]) -> Call[messages.Recommended
     ]
     for one in lists:
         one.pop("times", None)
-    return Call(
-        "POST", "/v1/recommendations/batch", reading(messages.RecommendedBatch), body=_json({"requests": lists})
-    )
+    reply, body = reading(messages.RecommendedBatch), _json({"requests": lists})
+    repeatable = not any(one.get("mark_shown") for one in lists)
+    return Call("POST", "/v1/recommendations/batch", reply, body=body, repeatable=repeatable)
 
 
 def predict(

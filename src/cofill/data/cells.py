@@ -13,7 +13,7 @@ from cofill.errors import DataError, Place, quoted
 SECONDS_A_DAY = 86_400
 FINER_UNITS = (1e11, 1e14, 1e17)  # Unix times from these on are milli-, micro- and nanoseconds: 1e11 s is the year 5138
 EXACT_INTEGERS = 2.0**53
-_CALENDAR = (19000101, 21001231)  # as seconds these would be days of 1970
+CALENDAR = (19000101, 21001231)  # days written as numbers; as seconds these would be of August 1970
 BLANKS = " \t"
 DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
@@ -243,10 +243,13 @@ def times(
 def _unix_seconds(cells: pl.Series, origin: Origin) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """Unix times in seconds, whatever unit each is in; a column of dates may have days written as 20100105."""
     times = cells.to_numpy()
-    if _CALENDAR[0] <= times.min() and times.max() <= _CALENDAR[1] and "date" in origin.labels.get("time", "").lower():
+    calendar = cells.is_between(*CALENDAR)
+    if "date" in origin.labels.get("time", "").lower() and calendar.any():
         days = cells.cast(pl.Int64).cast(pl.String).str.to_date("%Y%m%d", strict=False)
-        if not days.null_count():
-            return days.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
+        bad = calendar if 2 * calendar.sum() < len(cells) else days.is_null() | ~calendar  # the fewer ones are slips
+        remedy = "write days such as 20100105 throughout, or Unix seconds"
+        _refuse(bad, cells, "time", origin, "where a time as in the other rows belongs", remedy)
+        return days.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
     if -FINER_UNITS[0] < times.min() and times.max() < FINER_UNITS[0]:
         return times if times.dtype == np.int64 else _whole(times)
     return _whole(times / 1000.0 ** np.digitize(np.abs(times), FINER_UNITS))

@@ -28,6 +28,8 @@ from cofill.data.vocabulary import by_user_then_item
 from cofill.errors import DataError, DataNote, Place
 
 _Kind = TypeVar("_Kind", bound="Interactions")
+NO_WEIGHT = 1e-6
+"""What weights at most add up to that cancel each other, for all that rounding does."""
 
 
 class InteractionsRecognisedNote(DataNote):

@@ -68,7 +68,7 @@ def read_somebody(
         repeated = next(item for position, item in enumerate(items) if item in items[:position])
         found = f"item {repeated!r} is rated more than once"
         raise DataError(found, "keep one of its ratings, and the ratings of one person only", where=table.origin.name)
-    if "time" not in table.found:
+    if not table.has_any("time"):
         return somebody, None
     return somebody, dict(zip(items, cells.times(table.series("time"), table.origin).tolist(), strict=True))
 

@@ -359,8 +359,8 @@ def in_order(
 ) -> _Kind:
     """The ratings (or interactions) of a table with columns by role, in its order."""
     columns, origin = {role: table.series(role) for role in table.names}, table.origin
-    if "time" in columns and columns["time"].null_count() == table.height:
-        del columns["time"]  # Surprise keeps a place for times in each of its tuples
+    if not table.has_any("time"):
+        columns.pop("time", None)
 
     def index(role: Role) -> tuple[Vocabulary, Ints]:
         return indexed(cells.ids(columns[role], role, origin, text=table.text))

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -88,6 +89,10 @@ class Table:
         """The name of the source for display: a file without its folders."""
         return Path(self.origin.name).name if self.of_file else "table"
 
+    def has_any(self, column: str) -> bool:
+        """Whether there is such a column with something in it: Surprise keeps an empty place for times."""
+        return column in self.found and self.series(column).null_count() < self.height
+
     def series(self, column: str) -> pl.Series:
         """The cells of a column for polars."""
         return series_of(self.found[column], column, self.origin)
@@ -142,7 +147,7 @@ def read_table(source: object, wanted: Wanted | Everything, options: ReadOptions
     named = _named_columns_of(source, wanted)
     columns = None if named or isinstance(wanted, Everything) else _columns_in_order(source, wanted)
     rows = [] if named or columns is not None else _rows_of(source, wanted)
-    named = named or _named_cells_of(rows)
+    named = named or _named_cells_of(rows, wanted)
     if named is not None:
         return _from_columns(*named, wanted)
     if isinstance(wanted, Wanted) and any(column is not None for column in wanted.given.values()):
@@ -217,16 +222,19 @@ def _named_columns_of(source: Any, wanted: Wanted | Everything) -> Named | None:
     return None
 
 
-def _named_cells_of(rows: Sequence[Any]) -> Named | None:
+def _named_cells_of(rows: Sequence[Any], wanted: Wanted | Everything) -> Named | None:
     """The columns of rows that are dicts, rows of a database or named tuples; None of those without usual names."""
-    first = rows[0] if rows else ()
-    fields = getattr(first, "_fields", ())
-    if hasattr(first, "keys"):
-        names = list(first.keys())
+    if rows and all(hasattr(row, "keys") for row in rows):
+        names = list(dict.fromkeys(chain.from_iterable(row.keys() for row in rows)))
         return Named("the rows", [*map(str, names)], lambda at: [_cell(row, names[at]) for row in rows])
-    if any(recognised(fields).values()):
-        return Named("the rows", fields, lambda at: [row[at] for row in rows])
-    return None
+    fields = getattr(rows[0], "_fields", ()) if rows else ()
+    usual = recognised(fields)
+    if isinstance(wanted, Everything):
+        named = any(usual.values())
+    else:
+        said = any(column is not None for column in wanted.given.values())
+        named = len(fields) > 0 and (said or all(usual[role] for role in wanted.required))
+    return Named("the rows", fields, lambda at: [row[at] for row in rows]) if named else None
 
 
 def _cell(row: Any, name: object) -> Any:
@@ -257,7 +265,12 @@ def _columns_in_order(source: Any, wanted: Wanted) -> tuple[Any, ...] | None:
     if getattr(source, "ndim", 0) == 2 and hasattr(source, "__array__") and not getattr(source, "is_sparse", False):
         return _columns_of(np.asarray(source), wanted)
     source = getattr(source, "tensors", source)  # of a torch TensorDataset
-    if not isinstance(source, (tuple, list)) or len(source) not in wanted.lengths:
+    if not isinstance(source, (tuple, list)):
+        return None
+    if len(source) not in wanted.lengths:
+        if source and all(hasattr(part, "__array__") and hasattr(part, "__len__") for part in source):
+            problem = f"found {len(source)} arrays where ({wanted.order('s')}) belong"
+            raise DataError(problem, f"pass these, or ({wanted.order()}) tuples")
         return None
     # A list holds rows, unless all of it are arrays; a tuple may hold columns, unless these are rows themselves.
     rows_are = (tuple, str, bytes, dict, set)

@@ -18,7 +18,7 @@ from cofill.config import Goal, ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features, ReadableColumn
-from cofill.data.interactions import Interactions
+from cofill.data.interactions import NO_WEIGHT, Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import KnownRatings
@@ -67,7 +67,6 @@ from cofill.threads import on_all_cores
 _STANDARD_ERRORS = 1.64
 _RATINGS_BEFORE = 7.0
 _USERS_AT_ONCE = 64  # that a thread makes the lists of
-_NO_WEIGHT = 1e-6  # what weights add up to that cancel each other, as a share of them
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 Side = Literal["user", "item"]
@@ -912,18 +911,17 @@ class Recommender(ABC):
         """
         self._check_whole()
         read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
+        users, items = self._taken_in(read)
         feedback = self.scorer.feedback
         if self.rated and feedback.beside is None:
             trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
             feedback.beside = GradedRatings(none, self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True))
-        users, items = self._taken_in(read)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
         self.predictor.grow(len(self.users), len(self.items))
-        changed = graded.known if self.rated else self.predictor
-        there = weights > _NO_WEIGHT * np.maximum(np.abs(read.values), min(graded.grades.scale.high, 1.0))
+        changed, there = graded.known if self.rated else self.predictor, weights > NO_WEIGHT
         changed.add(users[there], items[there], weights[there])
         changed.remove(users[~there], items[~there])
         self._follow(read, users, items, replacing=replacing)
@@ -1008,6 +1006,8 @@ class Recommender(ABC):
 
     def _taken_in(self, read: Ratings) -> tuple[Ints, Ints]:
         """Indices (n,) of users and items, new ones too; ids that have no rating here are not added."""
+        if self.scorer.feedback.sequences is not None and read.times is not None:
+            self.scorer.feedback.sequences.check(read.times)
         rated_users, user_place = np.unique(read.user_index, return_inverse=True)
         rated_items, item_place = np.unique(read.item_index, return_inverse=True)
         users = self.users.add(read.users.array()[rated_users])[user_place]

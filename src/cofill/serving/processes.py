@@ -109,6 +109,9 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
     server = _Server(config, application, told, stops, settings.drain_seconds)
     with _retraining(settings, lambda: reload_or_explain(application), alone=interrupts):
         server.run(sockets=[listening])
+    if application.store.away:  # threads that ask a database that hangs would hold up the end for as long
+        logging.shutdown()
+        os._exit(0)
 
 
 @contextmanager
@@ -262,10 +265,11 @@ class _Told:
         self.to_stop = threading.Event()
         self.to_hurry = threading.Event()  # by Ctrl-C, or by a second signal
         self.to_reload = threading.Event()
+        self.hung_up = threading.Event()  # by SIGHUP: to reload, or because the terminal is gone
 
     def hear(self, number: int, _: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            self.to_reload.set()
+            self.hung_up.set()
             return
         if number == signal.SIGINT or self.to_stop.is_set():
             self.to_hurry.set()
@@ -303,9 +307,12 @@ class _Crew:
     def watch(self) -> None:
         """Watch and replace workers until this process is told to stop; an error if they cannot be replaced."""
         while not self._told.to_stop.wait(_SECONDS_BETWEEN_LOOKS):
-            if self._told.to_reload.is_set():
+            if self._told.hung_up.is_set():
+                self._told.hung_up.clear()
                 if self._terminal.is_gone():
                     return
+                self._told.to_reload.set()
+            if self._told.to_reload.is_set():
                 self._reload()
             for at, worker in enumerate(self.workers):
                 if worker.poll() is not None:

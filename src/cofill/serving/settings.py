@@ -3,6 +3,7 @@
 import ipaddress
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -238,6 +239,13 @@ class ServingSettings(PageSettings, LimitSettings):
             raise ValueError("retrain and retrain-with go together: when, and with which words of `cofill train`")
         if self.retrain is not None and (self.read_only or len(self.models) > 1):
             raise ValueError("retrain trains one model on what was stored; serve one, and without read-only")
+        try:
+            shlex.split(self.retrain_with or "")
+        except ValueError as error:
+            raise ValueError(
+                f"retrain-with = {self.retrain_with} must be words as in a shell: {str(error).lower()}; "
+                "check its quotation marks and backslashes"
+            ) from None
         return self
 
     @property

@@ -458,19 +458,6 @@ def test_to_replace_is_on_top_of_the_training_alone() -> None:
     assert weights[items == item] == [9.0]
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1.0])
-def test_weights_cancel_each_other_in_whatever_unit(unit: float) -> None:
-    model = ListModel().fit(Interactions.read([(user, item, 5 * unit) for user, item, _ in triples()[:200]]))
-    item = model.items.id(0)
-    model.add_interactions([(9000, item, 0.3 * unit)])
-    user = model.users.index(9000)
-    assert model.known_items(user).tolist() == [0]
-    third = Interactions.read([(9000, item, 0.1 * unit)])
-    for _ in range(3):
-        model.add_interactions(replace(third, values=-third.values))
-    assert not len(model.known_items(user))
-
-
 # Forgetting
 
 

@@ -251,6 +251,14 @@ def test_the_trend_follows_events_at_once_and_in_any_order(tmp_path: Path) -> No
     np.testing.assert_array_equal(scorer.trend.at(now)[0][0], before)
 
 
+def test_a_day_as_a_number_is_no_later_time(model: ListModel) -> None:
+    users = len(model.users)
+    for told in ([(9000, 1, 1.0, 20200105)], [(9000, 1, 1.0, START), (9000, 2, 1.0, 20200105)]):
+        with pytest.raises(DataError, match=r"the time 20200105 is of August 1970 .* write days as 2020-01-05"):
+            model.add_interactions(told)
+    assert len(model.users) == users
+
+
 def test_a_date_that_has_not_come_yet_is_now() -> None:
     """In training and after it: of the short half-lives one alone would be the whole."""
     data = Interactions.read([(0, 1, 1, 5e9), (0, 2, 1, 4e9), *walks().to_polars().iter_rows()])

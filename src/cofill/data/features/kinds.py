@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 # Numbers
 
 NAMES_AN_ID = re.compile(r"(^|[a-z_\-. ])(id|Id|ID|IDs|ids)$")
-# Digits that measure nothing: 00501, 98107-2117.
-CODE = re.compile(r"0\d+|\d+(-\d+)+")
+# Digits that measure nothing: 00501, 98107-2117; not 00.
+CODE = re.compile(r"0+[1-9]\d*|\d+(-\d+)+")
+# The share of such cells from which on the others are codes, too: 10 to 12 % of the zip codes of MovieLens.
+CODES_AT_LEAST = 0.05
 # The share of numbers from which on other cells are slips, and not categories.
 MOST = 0.9
 
@@ -118,7 +120,7 @@ class Number(Standardised):
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
-        if any(isinstance(value, str) and CODE.fullmatch(value) for value in column.distinct):
+        if column.share(is_code) >= CODES_AT_LEAST:
             return None
         if column.once(all_numbers):
             return None if are_foreign_ids(name, column) else cls.learn
@@ -159,6 +161,10 @@ def standard(numbers: Doubles) -> tuple[float, float]:
     unit = float(np.abs(numbers).max())
     scaled = numbers / unit  # squares of the largest numbers would overflow
     return float(scaled.mean()) * unit, float(scaled.std()) * unit
+
+
+def is_code(value: object) -> bool:
+    return isinstance(value, str) and CODE.fullmatch(value) is not None
 
 
 def all_numbers(column: Coded) -> bool:

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Arrays, Bools, Doubles, Floats, Ints, Longs
+from cofill.data.cells import CALENDAR
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import KnownRatings, SparseRows, known_arrays
+from cofill.errors import DataError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -270,6 +272,15 @@ class Sequences:
         return SparseRows(self.rows.indptr, self.rows.indices[order], values, self.rows.columns), self.times[order]
 
     # What comes later
+
+    def check(self, times: npt.NDArray[Any]) -> None:
+        """DataError if times look like days written as numbers, such as 20200105, where the training has dates."""
+        bad = (times >= CALENDAR[0]) & (times <= CALENDAR[1])
+        if self.dated and bad.any():
+            raise DataError(
+                f"the time {times[bad][0]:.0f} is of August 1970 in Unix seconds, while the model was trained on dates",
+                "write days as 2020-01-05, or call the column a date",
+            )
 
     def add(
         self,

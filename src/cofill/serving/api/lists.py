@@ -1,7 +1,8 @@
 """Lists, what speaks for what is in them, and predicted ratings with the intervals around them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -191,15 +192,25 @@ class PredictionRequest(Message):
 
 
 def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
-    async def recommended(asked: RecommendationQuery | RecommendationRequest, http: Request) -> dict[str, Any]:
-        if asked.mark_shown:
+    @asynccontextmanager
+    async def marking(http: Request, *asked: RecommendationQuery | RecommendationRequest) -> AsyncIterator[list[Event]]:
+        """What lists are to mark as shown: stored once all of them are there, or not at all."""
+        if any(one.mark_shown for one in asked):
             http.scope[ALLOW](Right.WRITES)
-        shown = await in_database(log.shown_to, str(asked.user)) if asked.exclude_shown else []
+        marked: list[Event] = []
+        yield marked
+        if marked:
+            await in_database(log.put, marked)
+
+    async def recommended(asked: RecommendationQuery | RecommendationRequest, marked: list[Event]) -> dict[str, Any]:
+        user, shown = str(asked.user), list[str]()
+        if asked.exclude_shown:
+            shown = await in_database(log.shown_to, user)
+            shown += [event.item for event in marked if event.user == user]
         found = await live.ask_for(asked.user, partial(_recommended, asked, shown), asked.model)
-        if asked.mark_shown and found["items"]:
-            user, version = str(asked.user), found["model_version"]
-            seen = [Event(user, str(one["id"]), SHOWN, 0.0, model_version=version) for one in found["items"]]
-            await in_database(log.put, seen)
+        if asked.mark_shown:
+            version = found["model_version"]
+            marked += [Event(user, str(one["id"]), SHOWN, 0.0, model_version=version) for one in found["items"]]
         return found
 
     @api.get(
@@ -207,12 +218,16 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
     )
     async def recommend_for_user(query: Annotated[RecommendationQuery, Query()], http: Request) -> Response:
         """Best first, within the rules. An unknown user gets the list of a user without ratings, with `known` false."""
-        return answer(await recommended(query, http))
+        async with marking(http, query) as marked:
+            found = await recommended(query, marked)
+        return answer(found)
 
     @api.post("/v1/recommendations", response_model=Recommended, summary="Recommend items", tags=["recommending"])
     async def recommend_for_described_user(request: RecommendationRequest, http: Request) -> Response:
         """The same with a body: for a user by id, or described by ratings, features or both."""
-        return answer(await recommended(request, http))
+        async with marking(http, request) as marked:
+            found = await recommended(request, marked)
+        return answer(found)
 
     @api.post(
         "/v1/recommendations/batch",
@@ -223,11 +238,12 @@ def add_lists(api: FastAPI, live: LiveModel, log: EventLog) -> None:
     async def recommend_for_many(batch: BatchRequest, http: Request) -> Response:
         """Each request has rules of its own. Others have their turn between two lists."""
         answers: list[dict[str, Any]] = []
-        for at, request in enumerate(batch.requests):
-            try:
-                answers.append(await recommended(request, http))
-            except CofillError as error:
-                raise about_part(f"requests.{at}", error) from error
+        async with marking(http, *batch.requests) as marked:
+            for at, request in enumerate(batch.requests):
+                try:
+                    answers.append(await recommended(request, marked))
+                except CofillError as error:
+                    raise about_part(f"requests.{at}", error) from error
         return answer({"answers": answers})
 
     @api.get("/v1/why", response_model=Why, summary="Explain the score of an item for a user", tags=["recommending"])

@@ -27,6 +27,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from cofill.data.cells import CALENDAR
 from cofill.data.vocabulary import INT64
 from cofill.serving.api.problems import ECHOED, ProblemError, ProblemType, invalid
 
@@ -83,9 +84,17 @@ def _checked_moment(moment: object) -> float:
             moment = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             pass
-    if isinstance(moment, int | float) and not isinstance(moment, bool) and _EARLIEST <= moment <= _LATEST:
+    if (
+        isinstance(moment, int | float)
+        and not isinstance(moment, bool)
+        and _EARLIEST <= moment <= _LATEST
+        and not CALENDAR[0] <= moment <= CALENDAR[1]  # a day as a number, which a model of dates does not take
+    ):
         return float(moment)
-    raise ValueError("a time is seconds since 1970, or ISO 8601 such as 2026-01-31T12:00:00Z, from 1900 to 9999")
+    raise ValueError(
+        "a time is seconds since 1970, or ISO 8601 such as 2026-01-31T12:00:00Z, from 1900 to 9999, "
+        "and no number such as 20260131"
+    )
 
 
 def _moment_in_text(text: object) -> float:

@@ -39,7 +39,7 @@ _MODEL = "of several models, the one to ask; by default the first"
 class ShelfQuery(SimilarRuleQuery):
     n: CountText = Field(default=10, description=_N)
     offset: OffsetText | None = Field(default=None, description=OFFSET)
-    days: Annotated[float, Field(gt=0, le=_LONGEST_PERIOD)] | None = Field(
+    days: Annotated[int, Field(ge=1, le=_LONGEST_PERIOD)] | None = Field(
         default=None, description="of the last days alone; by default of all time"
     )
 

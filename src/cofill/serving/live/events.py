@@ -2,12 +2,13 @@
 
 An event with an id of the caller's is written once, however often it is sent. Nothing grows with time: what was shown
 is deleted after some days, and the events of a user and an item become one row after some days, which weighs as much
-as they did. From then on their ids are no longer known. What came before an export and what came after stay apart: a
-model may have learned the former. A row without another event is deleted after two years; a process that has taken it
-in goes by it until it reads a model again.
+as they did. From then on their ids are no longer known. Likewise the click-through of days becomes a sum. What came
+before an export and what came after stay apart: a model may have learned the former. A row without another event is
+deleted after two years; a process that has taken it in goes by it until it reads a model again.
 """
 
 import math
+import threading
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -34,6 +35,7 @@ from cofill.serving.settings import FORGET_EVENTS_DAYS, KEEP_EVENTS_DAYS, KEEP_S
 OTHER = "other"
 """What versions that were never served, and kinds beyond those that are told apart, are counted as."""
 SECONDS_A_DAY = 86_400.0
+_EARLIER = ""  # the day of click-through whose own days are gone; it comes before all of them
 _MOST_VERSIONS = 100  # of models whose click-through is kept; the one that was served the longest ago goes first
 _MOST_PERIODS = 20  # whose popular items are kept
 _TIMES_AS_LONG = 10  # as they take to be counted, they are kept
@@ -89,7 +91,8 @@ class EventLog:
         self._keep = keep
         self._noted: frozenset[str] = frozenset()
         self._look_at = 0.0
-        self._popular: dict[float, tuple[float, dict[str, int]]] = {}  # by days: until when it holds, and what
+        self._popular: dict[int, tuple[float, dict[str, int]]] = {}  # by days: until when it holds, and what
+        self._counting = threading.Lock()
         self._tidying = False
 
     # Writing
@@ -101,7 +104,7 @@ class EventLog:
         with self._store.writing() as (connection, change):
             merged = self._store.merged(connection, {event.user for event in sent.values()})
             sent = {id: event._replace(user=merged.get(event.user, event.user)) for id, event in sent.items()}
-            known = select(_events.c.id).where(_events.c.id.in_(list(sent)))
+            known = select(_events.c.id).where(_events.c.id.in_([id for id in sent if not id.startswith(OWN)]))
             for (id,) in connection.execute(known).all():
                 del sent[id]
             forgotten = self._forgotten(connection, {event.user for event in sent.values()})
@@ -157,7 +160,7 @@ class EventLog:
                 version = given or versions[0]
             counts[version, row["kind"] if row["kind"] in self._kinds else OTHER] += 1
         known = {version for (version,) in connection.execute(select(_versions.c.model_version))}
-        day = datetime.fromtimestamp(new[0]["received"], UTC).date().isoformat()
+        day = _day(new[0]["received"])
         for (version, kind), events in counts.items():
             adding = self._store.inserting(_click_through)
             added = adding.on_conflict_do_update(
@@ -175,20 +178,35 @@ class EventLog:
         shown = select(_events.c.item).where(
             _events.c.user == now_called(user), _events.c.kind == SHOWN, _events.c.received > since
         )
-        return [str(item) for (item,) in self._store.read(shown.distinct())]
+        return [str(item) for (item,) in self._store.asked(shown.distinct())]
 
-    def popular(self, days: float) -> dict[str, int]:
-        """How many users did something with an item in the last days; maybe as it was, where counting takes long."""
-        counted, found = self._popular.get(days, (-math.inf, {}))
-        began = time.monotonic()
-        if began < counted:
+    def popular(self, days: int) -> dict[str, int]:
+        """How many users did something with an item in the last days; maybe as it was, where counting takes long.
+
+        One thread counts at a time. Others get what was counted before, or wait if nothing was.
+        """
+        until, found = self._popular.get(days, (-math.inf, None))
+        if found is not None and time.monotonic() < until:
             return found
+        if not self._counting.acquire(blocking=found is None):
+            assert found is not None
+            return found
+        try:
+            until, found = self._popular.get(days, (-math.inf, None))  # another may have counted meanwhile
+            if found is None or time.monotonic() >= until:
+                found = self._popular_anew(days)
+            return found
+        finally:
+            self._counting.release()
+
+    def _popular_anew(self, days: int) -> dict[str, int]:
+        began = time.monotonic()
         since, of, rated = time.time() - days * SECONDS_A_DAY, _events.c, _ratings.c
         pairs = union(
             select(of.user, of.item).where(of.time > since).group_by(of.user, of.item).having(func.sum(of.weight) > 0),
             select(rated.user, rated.item).where(rated.time > since, rated.rating.is_not(None)),
         ).subquery()
-        found = dict(self._store.read(select(pairs.c.item, func.count()).group_by(pairs.c.item)))
+        found = dict(self._store.asked(select(pairs.c.item, func.count()).group_by(pairs.c.item)))
         ended = time.monotonic()
         if len(self._popular) >= _MOST_PERIODS:
             self._popular.clear()
@@ -201,25 +219,23 @@ class EventLog:
 
     def click_through(self) -> list[tuple[str, str, int]]:
         """The versions of models, the kinds of events, and how many there were of them."""
-        total: Counter[tuple[str, str]] = Counter()
-        for version, _, kind, events in self.click_through_by_day():
-            total[version, kind] += events
-        return [(version, kind, events) for (version, kind), events in total.items()]
+        of = _click_through.c
+        total = select(of.model_version, of.kind, func.sum(of.events)).group_by(of.model_version, of.kind)
+        return [(version, kind, int(events)) for version, kind, events in self._store.asked(total)]
 
     def click_through_by_day(self) -> list[tuple[str, str, str, int]]:
-        """The same with the day before the kind, the latest day first."""
+        """The same with the day before the kind, the latest day first, as long as single events are kept."""
         of = _click_through.c
-        counted = select(of.model_version, of.day, of.kind, of.events).order_by(
-            of.day.desc(), of.model_version, of.kind
-        )
-        return [(version, day, kind, int(events)) for version, day, kind, events in self._store.read(counted)]
+        order = of.day.desc(), of.model_version, of.kind
+        counted = select(of.model_version, of.day, of.kind, of.events).where(of.day != _EARLIER).order_by(*order)
+        return [(version, day, kind, int(events)) for version, day, kind, events in self._store.asked(counted)]
 
     def latest(self, n: int) -> list[Received]:
         """The latest events, impressions too, the last one first."""
         there = _events.c.kind.not_in([ADDED_UP, FORGOTTEN])
         order = _events.c.change.desc(), _events.c.id
         found = select(*(_events.c[name] for name in Received._fields)).where(there).order_by(*order).limit(n)
-        return [Received(*row) for row in self._store.read(found)]
+        return [Received(*row) for row in self._store.asked(found)]
 
     # Following
 
@@ -265,6 +281,17 @@ class EventLog:
             old = _events.c.received <= now - days * SECONDS_A_DAY
             connection.execute(delete(_events).where(_events.c.kind == kind, old))
         connection.execute(delete(_events).where(_events.c.received <= now - self._keep.sums * SECONDS_A_DAY))
+        self._add_up_days(connection, _day(now - self._keep.events * SECONDS_A_DAY))
+
+    def _add_up_days(self, connection: Connection, before: str) -> None:
+        """Make one row of the click-through of earlier days, for each version and kind; the sum goes on growing."""
+        of = _click_through.c
+        total = select(of.model_version, of.kind, func.sum(of.events).label("events")).where(of.day < before)
+        found = connection.execute(total.group_by(of.model_version, of.kind)).mappings().all()
+        if found:
+            connection.execute(delete(_click_through).where(of.day < before))
+            rows = [dict(row) | {"day": _EARLIER, "events": int(row["events"])} for row in found]
+            connection.execute(insert(_click_through), rows)
 
     def _added_up(self, before: float) -> bool:
         """Make one row of the old events of each of some pairs between two exports; False if there are none."""
@@ -288,6 +315,10 @@ class EventLog:
             connection.execute(delete(_events).where(old, pair.in_(pairs)))
             connection.execute(insert(_events), list(sums.values()))
             return True
+
+
+def _day(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).date().isoformat()
 
 
 def _row(event: Event, clock: Clock) -> dict[str, Any]:

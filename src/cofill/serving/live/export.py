@@ -28,7 +28,7 @@ from cofill.data.columns import Wanted
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
 from cofill.data.frames import safe_in_a_spreadsheet
-from cofill.data.interactions import Interactions
+from cofill.data.interactions import NO_WEIGHT, Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.reading import Role
 from cofill.data.table import Table, read_table, unpacked, write_frame
@@ -46,8 +46,6 @@ _FORMAT = 1
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
 _Kind = TypeVar("_Kind", bound=Ratings)
 _Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-NO_WEIGHT = 1e-6
-"""What weights add up to that cancel each other."""
 
 
 @contextmanager
@@ -175,7 +173,7 @@ class ExportFolder(NamedTuple):
         """What users who became others have in the data, as these others'; None if that is nothing."""
         found = {int(ratings.users.find([user])[0]): into for user, into in self.merged.items()}
         theirs = ratings.select(np.isin(ratings.user_index, list(found)))
-        deleted = set(self.removed_items)
+        deleted = {ratings.items.own(item) for item in self.removed_items}
         sums: dict[tuple[Id, Id], tuple[float, float]] = {}
         times = np.zeros(len(theirs)) if theirs.times is None else theirs.times
         for user, item, value, time in zip(theirs.user_index, theirs.item_index, theirs.values, times, strict=True):

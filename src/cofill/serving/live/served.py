@@ -401,7 +401,8 @@ class ServedModel:
             self.availability.tell(
                 own(one.item), available=one.available, until=one.available_until, deleted=one.deleted
             )
-            self.added[own(one.item)] = one.added
+            if one.added:
+                self.added[own(one.item)] = one.added
             if "item" in self._ordered:
                 (self._ordered["item"].remove if one.deleted else self._ordered["item"].add)(own(one.item))
         there = [one for one in told if not one.deleted]

@@ -48,6 +48,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as DatabaseTimeoutError
 from sqlalchemy.pool import PoolProxiedConnection
 
+from cofill.data.interactions import NO_WEIGHT
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.files import make_private
 from cofill.serving.live.tables import FORGOTTEN, FORMAT, make_tables
@@ -68,10 +69,9 @@ OWN = "own:"
 """How the id of an event begins that came without one."""
 _COUNTER = "SELECT change, generation, database FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
-NO_WEIGHT = 1e-9
-"""What weights add up to that cancel each other, for all that rounding does."""
 CHECK_DATABASE = "check database=..."
 _SECONDS_TO_CONNECT = 5
+_SECONDS_TO_CLOSE = 1
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
 _TICK = 1e-6  # seconds
@@ -110,7 +110,7 @@ class LiveItem(NamedTuple):
     available: bool = True
     available_until: float | None = None
     added: float = 0.0
-    """Since when it is in the catalogue."""
+    """Since when it is in the catalogue; 0 if it was never described."""
     deleted: bool = False
 
 
@@ -138,7 +138,7 @@ class ItemToKeep(NamedTuple):
     available_until: float | None = None
     """An item that is shown again without this has no end."""
     added: float | None = None
-    """Since when it is in the catalogue; of a new item, that is now."""
+    """Since when it is in the catalogue; of one that is described for the first time, that is now."""
 
 
 class Changes(NamedTuple):
@@ -186,7 +186,7 @@ class Store:
         """Whether the last transaction failed for want of space."""
         event.listen(self._engine, "handle_error", self._note_full_disk)
         self.away = False
-        """Whether the database did not answer when it was last asked; until it does, writes fail at once."""
+        """Whether the database did not answer when it was last asked; until it does, all but `read` fails at once."""
         self.written = threading.Event()
         """Set after each change of this process, so that its model follows before anybody asks."""
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -230,8 +230,9 @@ class Store:
             raise CofillError(f"{self.name}: written by another version of cofill (format {found}, not {FORMAT})")
 
     def close(self) -> None:
-        with self._watching:
+        if self._watching.acquire(timeout=_SECONDS_TO_CLOSE):  # a look at a database that hangs holds it
             self._forget_watch()
+            self._watching.release()
         self._engine.dispose()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -373,7 +374,7 @@ class Store:
         of_user = select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time).where(
             _ratings.c.user == now_called(user)
         )
-        return [LiveRating(*row) for row in self.read(of_user.order_by(_ratings.c.change.desc(), _ratings.c.item))]
+        return [LiveRating(*row) for row in self.asked(of_user.order_by(_ratings.c.change.desc(), _ratings.c.item))]
 
     def rating_count(self) -> int:
         """The number of live ratings, without withdrawn ones."""
@@ -383,7 +384,7 @@ class Store:
         """How many values a column has; if they are many, at some time in the last minute: counting reads them all."""
         counted, since = self._counts.get(column, (0, 0.0))
         if counted < _MANY or time.monotonic() - since > _SECONDS_OF_A_COUNT:
-            counted = int(self.read(select(func.count(column))).pop()[0])
+            counted = int(self.asked(select(func.count(column))).pop()[0])
             self._counts[column] = counted, time.monotonic()
         return counted
 
@@ -413,12 +414,14 @@ class Store:
         """Write all items or none. One that was deleted is there again, with what is said about it now alone."""
         told, now = list(items), time.time()
         with self.writing() as (connection, change):
-            some = select(_items.c.item, _items.c.deleted).where(_items.c.item.in_([one.item for one in told]))
-            deleted = {item: bool(gone) for item, gone in connection.execute(some)}
+            columns = _items.c.item, _items.c.deleted, _items.c.added
+            some = select(*columns).where(_items.c.item.in_([one.item for one in told]))
+            known = {item: (bool(gone), added) for item, gone, added in connection.execute(some)}
             rows = []
             for one in told:
                 title, features = one.title, one.features
-                if deleted.get(one.item):  # what was known before, in training too, is not to come back with it
+                deleted, added = known.get(one.item, (False, 0.0))
+                if deleted:  # what was known before, in training too, is not to come back with it
                     title, features = title or "", features or {}
                 row: dict[str, Any] = {"item": one.item, "change": change, "deleted": 0}
                 row |= {} if title is None else {"title": title}
@@ -426,7 +429,8 @@ class Store:
                 row |= {} if one.available is None else {"available": int(one.available)}
                 if one.available or one.available_until is not None:
                     row["available_until"] = one.available_until
-                if one.added is not None or deleted.get(one.item, True):
+                described = title is not None or features is not None  # hidden or shown alone, it is no new one
+                if one.added is not None or (described and (deleted or not added)):
                     row["added"] = now if one.added is None else one.added
                 rows.append(row)
             self.upsert(connection, _items, rows)
@@ -549,10 +553,13 @@ class Store:
     def _in_file(self) -> bool:
         return self._engine.dialect.name == "sqlite"
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def _check_there(self) -> None:
         if self.away:
             raise DatabaseTimeoutError(f"{self.name}: did not answer a moment ago")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        self._check_there()
         with self._engine.begin() as connection:
             yield connection
         if self.disk_full:
@@ -590,8 +597,13 @@ class Store:
             self._watch.invalidate()
             self._watch = None
 
+    def asked(self, query: Any) -> list[Any]:
+        """What a request asks for: while the database is away, it shall not take the threads of the others."""
+        self._check_there()
+        return self.read(query)
+
     def read(self, query: Any) -> list[Any]:
-        """All rows that a query finds."""
+        """All rows that a query finds, also to notice that the database is back."""
         try:
             with self._reading.connect() as connection:
                 return list(connection.execute(query))

@@ -51,6 +51,7 @@ ratings = Table(
     Column("time", Double, nullable=False),
     Column("change", BigInteger, nullable=False),
     Index("cofill_ratings_change", "change"),
+    Index("cofill_ratings_time", "time"),
 )
 items = Table(
     "cofill_items",
@@ -123,7 +124,7 @@ click_through = Table(
     "cofill_click_through",
     tables,
     Column("model_version", Text, primary_key=True),
-    Column("day", Text, primary_key=True),  # such as 2026-01-31, in UTC, when it came
+    Column("day", Text, primary_key=True),  # such as 2026-01-31, in UTC, when it came; of all earlier days: empty
     Column("kind", Text, primary_key=True),
     Column("events", BigInteger, nullable=False),
 )

@@ -118,12 +118,21 @@ def compare(served: ServedModel, new: ServedModel, chosen: Sequence[tuple[str, s
     for user, item in chosen:
         if served.has_item(item) and new.has_item(item):
             wanted[user].add(item)
-    users = sorted(wanted)[:_MOST_USERS]
+    for user, items in wanted.items():
+        items -= _known(served, user) | _known(new, user)  # no list has them
+    users = sorted(user for user, items in wanted.items() if items)[:_MOST_USERS]
     if not users:
         return Comparison(0, 0.0, 0.0, 0.0)
     found = np.array([[_ndcg(one, user, wanted[user]) for one in (served, new)] for user in users])
     error = float((found[:, 1] - found[:, 0]).std(ddof=1) / len(users) ** 0.5) if len(users) > 1 else 0.0
     return Comparison(len(users), float(found[:, 0].mean()), float(found[:, 1].mean()), error)
+
+
+def _known(served: ServedModel, user: str) -> set[str]:
+    """The items that a user rated or did something with, as far as a model knows."""
+    model = served.model
+    index = int(model.users.find([served.person(user)])[0])
+    return {str(model.items.id(item)) for item in model.known_items(index).tolist()} if index >= 0 else set()
 
 
 def _ndcg(served: ServedModel, user: str, wanted: set[str]) -> float:
@@ -172,8 +181,11 @@ class Retrainer(threading.Thread):
         due = next_time(self._settings.retrain, datetime.now())
         while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
             if asked.exists() or datetime.now() >= due:
-                asked.unlink(missing_ok=True)
-                self._train()
+                try:
+                    asked.unlink(missing_ok=True)
+                    self._train()
+                except Exception as error:  # the next one may succeed
+                    log.error("no new model", exc_info=error)
                 due = next_time(self._settings.retrain, datetime.now())
 
     def _train(self) -> None:
