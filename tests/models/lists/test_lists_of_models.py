@@ -19,6 +19,7 @@ from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.models.bias_models import ListModel, Means
 from cofill.models.cfn.model import CFN
+from cofill.models.lists.by_features import KernelRegression
 from cofill.models.lists.feedback import Grades
 from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
@@ -161,6 +162,32 @@ def test_an_item_described_later_is_scored_at_once() -> None:
     model.describe_items({500: {"kind": "blue", "year": 1990}, 501: {"kind": "red", "year": 1990}})
     for person, first in ((2, 500), (0, 501)):
         assert model.recommend(person, 1, new_items=1.0, among=[500, 501])[0].item == first
+
+
+def test_vectors_of_items_without_ratings_are_asked_for_where_they_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, asked = deepcopy(described()), list[int]()
+    usual = KernelRegression.expected
+
+    def counted(self: KernelRegression, features: np.ndarray) -> np.ndarray:
+        asked.append(len(features))
+        return usual(self, features)
+
+    red, blue = {"kind": "red", "year": 1990}, {"kind": "blue", "year": 1990}
+    model.score(0)
+    monkeypatch.setattr(KernelRegression, "expected", counted)
+    model.add_ratings([(0, 50, 5.0)])
+    model.score(0)
+    assert sum(asked) == 0
+    model.describe_items({500: red, 501: blue})
+    model.score(0)
+    model.describe_items({500: blue}).add_ratings([(0, 54, 5.0)])  # which had none before
+    model.score(0)
+    assert asked == [2, 1]
+    scores, own = model.score(0), model.items.index
+    assert scores[own(500)] == pytest.approx(scores[own(501)], rel=1e-5)
+    other = deepcopy(described()).add_ratings([(0, 50, 5.0), (0, 54, 5.0)]).describe_items({500: blue, 501: blue})
+    there = dict(zip(other.items, other.score(0).tolist(), strict=True))
+    assert dict(zip(model.items, scores.tolist(), strict=True)) == pytest.approx(there, rel=1e-5, abs=1e-6)
 
 
 # Rules

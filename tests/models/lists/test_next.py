@@ -269,6 +269,24 @@ def test_a_date_that_has_not_come_yet_is_now() -> None:
     assert [found.items.id(item) for item in found.sequence(found.users.index(0))[0][-2:].tolist()] == [2, 1]
 
 
+def test_data_whose_dates_are_shifted_has_its_own_present(tmp_path: Path) -> None:
+    shift, data = 5_000_000_000, walks()
+    assert data.times is not None
+    plain = ListModel(list_goal="next").fit(data)
+    found = ListModel(list_goal="next").fit(replace(data, times=data.times.astype(np.int64) + shift))
+    users = np.arange(len(found.users))
+    np.testing.assert_allclose(found.user_scores(users), plain.user_scores(users), rtol=1e-4, atol=1e-6)
+    sequences = found.scorer.feedback.sequences
+    assert sequences is not None
+    end = sequences.end
+    assert end == float(np.max(data.times)) + shift
+    found.add_interactions([(0, 1, 1, end - DAY), (1, 1, 1, end + DAY)])
+    assert sequences.end == end
+    assert sequences.later[found.users.index(0)] == {found.items.index(1): end - DAY}
+    found.save(tmp_path)
+    np.testing.assert_array_equal(Recommender.load(tmp_path).score(0), found.score(0))
+
+
 def test_the_order_of_users_and_items_does_not_matter() -> None:
     data = positions(walks())
     renamed = Interactions.read(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 SECONDS_A_DAY = 86_400.0
+# Up to this share of the dates of a training may lie in the future by mistake. Beyond, they are as they are meant.
+_STRAYS = 0.01
 
 # What a model that was trained on ratings alone takes for as much as the highest rating: a purchase, or five views.
 HIGHEST_WEIGHT = 5.0
@@ -253,7 +255,7 @@ class Sequences:
         # Where a pair is in both, its first time counts.
         _, first = np.unique(users[order].astype(np.int64) * len(ratings.items) + items[order], return_index=True)
         kept = order[np.sort(first)]
-        users, items, times = users[kept], items[kept], _until_now(times[kept], float(times.max()) >= FIRST_DATE)
+        users, items, times = users[kept], items[kept], _without_strays(times[kept])
         counts = np.bincount(users, minlength=len(ratings.users))
         ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         place = (np.arange(len(users)) - ends[users]).astype(np.float32)
@@ -296,7 +298,8 @@ class Sequences:
         """
         when = np.full(len(users), self.end) if times is None else np.asarray(times, np.float64)
         order = np.argsort(when, kind="stable")
-        when = _until_now(when, self.dated)
+        if self.dated:  # one date by a wrong clock would be the whole trend
+            when = np.minimum(when, max(time.time(), self.end))
         for place in order.tolist():
             own = self._told[beside].setdefault(int(users[place]), {})
             before = own.pop(int(items[place]), -np.inf)
@@ -427,9 +430,15 @@ class Sequences:
         return found
 
 
-def _until_now(times: Doubles, dated: bool) -> Doubles:
-    """Dates that have not come yet, such as those of a wrong clock, are now: one alone would be the whole trend."""
-    return np.minimum(times, time.time()) if dated else times
+def _without_strays(times: Doubles) -> Doubles:
+    """A few dates that have not come yet, by a wrong clock, are the latest of the others.
+
+    One alone would be the whole trend. Where many have not come yet, all are as they are: they have their own present.
+    """
+    future = times > time.time()
+    if not 0 < np.count_nonzero(future) <= _STRAYS * len(times):
+        return times
+    return np.asarray(np.minimum(times, times[~future].max()))
 
 
 # Sparse rows

@@ -450,7 +450,7 @@ class NextScorer(ListScorer):
 
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
         users, sequences = list(users), self.feedback.sequences
-        super().changed(users, items)
+        self.usual.changed(users, items)
         for user in users if sequences is not None else []:
             now, before = sequences.later.get(user, {}), self._counted.get(user, {})  # type: ignore[union-attr]
             for events, sign in ((before.items() - now.items(), -1), (now.items() - before.items(), 1)):

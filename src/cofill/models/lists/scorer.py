@@ -232,7 +232,9 @@ class LinearScorer(ListScorer):
         self._followed = Followed(feedback, weights.ratings, self._folded_in)
         self.following.append(self._followed)
         self._folded_at: tuple[int, FoldedIn] | None = None
-        self._cold: tuple[Longs, Floats]  # items of which features alone are known, and their vectors as targets
+        # Items of which features alone are known, and their vectors as targets; those told of since then.
+        self._cold = np.zeros(0, np.int64), self._by_features.items.expected(sides.items.values[:0])
+        self._told: set[int] = set()
 
     @classmethod
     def fit(
@@ -312,6 +314,11 @@ class LinearScorer(ListScorer):
 
     # Following
 
+    def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
+        items = list(items)
+        super().changed(users, items)
+        self._told.update(items)
+
     def up_to_date(self) -> None:
         super().up_to_date()
         self._folded()
@@ -331,10 +338,22 @@ class LinearScorer(ListScorer):
                 np.array([both[side] for both in vectors], np.float32).reshape(len(items), width)
                 for side, width in enumerate(self.weights.widths)
             )
-            cold = np.flatnonzero(place == _COLD)
-            self._cold = cold, self._by_features.items.expected(about.values[cold])
+            self._follow_cold(np.flatnonzero(place == _COLD))
             self._folded_at = followed.version, FoldedIn(items, inputs, targets, place)
         return self._folded_at[1]
+
+    def _follow_cold(self, cold: Longs) -> None:
+        """These (ascending) are cold now: vectors are kept but of items that are newly so, or may have new features."""
+        before, vectors = self._cold
+        kept = np.isin(before, cold) & ~np.isin(before, np.array(list(self._told), np.int64))
+        self._told = set()
+        if kept.all() and len(before) == len(cold):
+            return
+        new = ~np.isin(cold, before[kept])
+        found = np.empty((len(cold), vectors.shape[1]), np.float32)
+        found[~new] = vectors[kept]
+        found[new] = self._by_features.items.expected(self.sides.items.values[cold[new]])
+        self._cold = cold, found
 
     def _folded_in(self, item: int, users: Ints, grades: Floats) -> ItemVectors:
         did = joined([self._followed.did(int(user)) for user in users], self.weights.items)
