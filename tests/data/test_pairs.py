@@ -86,8 +86,8 @@ def test_what_is_no_pairs(source: object) -> None:
     [
         ([(1, 2, 3.5)], r"^the tuples, row 1: found \(1, 2, 3\.5\); pass \(user, item\) tuples, without ratings$"),
         ([(1, 2), (1, 2, 3)], r"^the tuples, row 2: found \(1, 2, 3\); pass \(user, item\) tuples, without ratings$"),
-        ((1, "x"), r"^the tuples, row 1: found 1; pass \(user, item\) tuples$"),
-        (["ann", "x"], r"^the tuples, row 1: found 'ann'; pass \(user, item\) tuples$"),
+        ((1, "x"), r"^found a single pair, \(1, .x.\); pass a list of pairs: \[\(1, .x.\)\]$"),
+        (["ann", "x"], r"^found a single pair, \(.ann., .x.\); pass a list of pairs: "),
         (np.array([[1, 2, 3]]), r"^found an array of the shape \(1, 3\); the columns are \(user, item\)$"),
         (
             (np.array([1]), np.array([2]), np.array([3.0])),

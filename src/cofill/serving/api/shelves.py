@@ -78,7 +78,7 @@ def _popular(query: ShelfQuery, counted: dict[str, int] | None, served: ServedMo
         counts = np.zeros_like(raters)
         found = served.model.items.find(list(counted))
         counts[found[found >= 0]] = np.fromiter(counted.values(), np.int64)[found >= 0]
-    items = _shelf(query, np.lexsort((-raters, -counts)), served)
+    items = _shelf(query, np.lexsort((served.item_order(), -raters, -counts)), served)
     at = served.model.items.find(items).tolist()
     return _answered(query, served, [{"users": int(counts[index])} for index in at], items)
 
@@ -89,7 +89,7 @@ def _new(query: ShelfQuery, served: ServedModel) -> dict[str, Any]:
     added[found[found >= 0]] = np.fromiter(served.added.values(), np.float64)[found >= 0]
     if query.days is not None:
         added[added <= time.time() - query.days * SECONDS_A_DAY] = -np.inf
-    order = np.lexsort((raters, -added))  # of those that were added together, the least known first
+    order = np.lexsort((served.item_order(), raters, -added))  # of those added together the least known first
     items = _shelf(query, order[np.isfinite(added[order])], served)
     return _answered(query, served, [{"added": served.added[item]} for item in items], items)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from cofill.arrays import Bools, Doubles, Floats, Ints
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
@@ -141,6 +141,7 @@ class ServedModel:
         """Live ratings and descriptions that do not fit this model."""
         model = self.model
         self.items = ItemSearch(model.items, model.titles)
+        self._items_of_folder = len(model.items)
         self.users = UserSearch(model.users)
         self.live_users: set[str] = set()
         self.availability = Availability(model.items)
@@ -228,6 +229,13 @@ class ServedModel:
             self._ordered[side] = OrderedIds(there)
         found, more = self._ordered[side].after(text, n)
         return [vocabulary.own(one) for one in found], more
+
+    def item_order(self) -> Longs:
+        """A number for each item, the same in every process: of live items, which each meets as they come, by id."""
+        order, live = np.arange(len(self.model.items)), self._items_of_folder
+        texts = [str(self.model.items.id(index)) for index in range(live, len(order))]
+        order[live + np.argsort(np.array(texts, dtype=np.object_), kind="stable")] = np.arange(live, len(order))
+        return order
 
     def starters(self, n: int) -> list[Id]:
         """The starter items, chosen once for each model, so that the first screen does not change while it is used."""
